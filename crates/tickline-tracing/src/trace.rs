@@ -5,7 +5,7 @@
 //! | `trace_file.rs` | a sink that writes a file while the program runs: its settings, its thread, its end |
 //! | `trace_file/writer.rs` | that thread, which takes the records out of the rings |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
-//! | `own_file.rs` | the file of a `TraceFile`, to which no other `TraceFile` of the process writes |
+//! | `own_file.rs` | the file of a `TraceFile`, to which no other sink of the process writes |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 //! | `keyed_hash.rs`, `unique_number.rs` | a hash, and numbers, which know nothing of traces |
@@ -56,6 +56,11 @@ pub(crate) mod own_file;
 #[cfg(not(unix))]
 pub(crate) mod own_file {
     pub(crate) use std::fs::File as OwnFile;
+    use std::{fs::Metadata, io};
+
+    pub(crate) fn check_has_no_trace(_: &Metadata, _: io::ErrorKind) -> io::Result<()> {
+        Ok(())
+    }
 }
 pub(crate) mod panic_hook;
 pub(crate) mod readout;

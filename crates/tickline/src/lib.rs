@@ -94,7 +94,8 @@
 //! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`; by the counter, on two conditions.
 //!   Since the last recalibration neither that clock nor the counter has jumped. And since then the
 //!   rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate,
-//!   apart from the kernel's own dither.
+//!   apart from the kernel's own dither. Until the range of this dither is learnt from samples, the
+//!   bounds rest on an assumption: at most 100 ms between two ticks of the kernel.
 //! - The bounds of [`Clock::unix_reading`] contain `CLOCK_REALTIME`; by the counter, on these two
 //!   conditions and a third. Since the last recalibration `CLOCK_REALTIME` has kept its distance
 //!   from `CLOCK_MONOTONIC`: nobody has set it, it has had no leap second, and on systems other than

@@ -142,7 +142,7 @@ use std::sync::Arc;
 
 pub use builder::{FlightFileBuilder, FlightRecorderBuilder};
 use on_panic::OnPanic;
-use replace_trace::{check_has_no_rings, replace_trace};
+use replace_trace::{check_not_in_use, replace_trace};
 use tickline::process_token;
 use write_snapshot::write_snapshot;
 
@@ -224,10 +224,6 @@ impl FlightRecorder {
     /// `format!("trace.{}.json", std::process::id())`. The same holds for
     /// [`write_on_panic`](Self::write_on_panic).
     ///
-    /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being
-    /// written: its file would be replaced, too. That trace then goes on in a file without a name,
-    /// and is lost.
-    ///
     /// # Errors
     ///
     /// - If the file cannot be written. On Unix, a file beyond the limit on its size (`ulimit -f`)
@@ -238,13 +234,16 @@ impl FlightRecorder {
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even if it is a
     ///   regular file. Use [`write_to`](Self::write_to) here, too.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder has its rings in the file
-    ///   ([`FlightRecorderBuilder::in_file`]), and its process, this one or another on this
-    ///   machine, still runs.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use: a recorder has its
+    ///   rings there ([`FlightRecorderBuilder::in_file`]), and its process, this one or another on
+    ///   this machine, still runs; or, on Unix, a trace of this process that
+    ///   [`TraceFileBuilder::create`] has begun is being written there.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
     /// What is at the path then stays unchanged.
+    ///
+    /// [`TraceFileBuilder::create`]: crate::trace_file::TraceFileBuilder::create
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
         self.write_last(path, Duration::MAX)
     }
@@ -271,8 +270,8 @@ impl FlightRecorder {
     /// Those of the beginning:
     ///
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
-    ///   for [`write`](Self::write).
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use, as for
+    ///   [`write`](Self::write).
     /// - The system's error if no thread could be started.
     ///
     /// The error's text begins with the path, in quotes.
@@ -286,7 +285,7 @@ impl FlightRecorder {
             let path = path.clone();
             move |recorder: &Self| recorder.write_last(path, last).map(drop)
         };
-        check_has_no_rings(&path)
+        check_not_in_use(&path)
             .and_then(|()| self.run_in_background(write))
             .map_err(|error| with_path(&path, &error))
     }
@@ -370,8 +369,8 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
-    ///   for [`write`](Self::write): choose another path.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use, as for
+    ///   [`write`](Self::write): choose another path.
     /// - If what is at the path is not a regular file, or if the process may not write to it.
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even after the
     ///   process has closed the file.
@@ -383,7 +382,7 @@ impl FlightRecorder {
     /// No hook is then installed. The error's text begins with the path, in quotes.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) -> io::Result<()> {
         let path = path.into();
-        check_has_no_rings(&path)
+        check_not_in_use(&path)
             .and_then(|()| check_replaceable(&path))
             .map_err(|error| with_path(&path, &error))?;
         let on_panic = Arc::new(OnPanic::new(self.clone(), path));

@@ -1,11 +1,12 @@
 //! The file of a `TraceFile`. No other `TraceFile` of the process writes to it: that one would
-//! truncate what the first has written, and both would then write over each other.
+//! truncate what the first has written, and both would then write over each other. Nor does a
+//! flight recorder of the process put its trace there: the file would have no name any more.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::Path;
 
-use spin::mutex::SpinMutex;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
 use crate::layer::open_spans::spin_then_sleep;
@@ -21,6 +22,41 @@ static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());
 struct FileOfProcess {
     file: FileNumber,
     process: u64,
+}
+
+impl FileOfProcess {
+    /// The file, as one that this process writes.
+    fn of(found: &Metadata) -> Self {
+        Self {
+            file: FileNumber::of(found),
+            process: process_token(),
+        }
+    }
+
+    /// Fails if a trace of this process is being written to the file.
+    fn check_not_in(self, written: &[Self], kind: io::ErrorKind) -> io::Result<()> {
+        if !written.contains(&self) {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            kind,
+            "this process is writing another trace to it: finish that one first, or choose another \
+             path",
+        ))
+    }
+}
+
+/// Locks the list. A thread has it for less than a microsecond, unless it is preempted. `None` in a
+/// forked child if another thread of the parent had locked it.
+fn lock_written() -> Option<SpinMutexGuard<'static, Vec<FileOfProcess>>> {
+    lock_with_retries(TRIES_OF_CHILD, || WRITTEN.try_lock())
+}
+
+/// Fails if a trace of this process is being written to the file `found`.
+pub(crate) fn check_has_no_trace(found: &Metadata, kind: io::ErrorKind) -> io::Result<()> {
+    lock_written().map_or(Ok(()), |written| {
+        FileOfProcess::of(found).check_not_in(&written, kind)
+    })
 }
 
 /// A file that no other trace of this process writes.
@@ -58,35 +94,22 @@ impl OwnFile {
             return Ok(Self { file, entry: None });
         }
         check_has_no_rings(&found, path, io::ErrorKind::ResourceBusy)?;
-        let file_number = FileNumber::of(&found);
         // The check has read the file at the path. A path like /dev/stdout may lead to a device, and
         // its opening to the file behind it.
         let at_path = fs::metadata(path)?;
-        if at_path.is_file() && FileNumber::of(&at_path) != file_number {
+        if at_path.is_file() && FileNumber::of(&at_path) != FileNumber::of(&found) {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "another file has come to this path meanwhile: begin the trace again",
             ));
         }
-        let entry = FileOfProcess {
-            file: file_number,
-            process: process_token(),
-        };
-        // A thread has the list for less than a microsecond, unless it is preempted.
-        let entry = match lock_with_retries(TRIES_OF_CHILD, || WRITTEN.try_lock()) {
-            None => None,
-            Some(written) if written.contains(&entry) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::ResourceBusy,
-                    "this process is writing another trace to it: finish that one first, or choose \
-                     another path",
-                ));
-            }
-            Some(mut written) => {
-                written.push(entry);
-                Some(entry)
-            }
-        };
+        let mut entry = None;
+        if let Some(mut written) = lock_written() {
+            let own = FileOfProcess::of(&found);
+            own.check_not_in(&written, io::ErrorKind::ResourceBusy)?;
+            written.push(own);
+            entry = Some(own);
+        }
         let own = Self { file, entry };
         own.file.set_len(0)?;
         Ok(own)

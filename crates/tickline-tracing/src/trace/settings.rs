@@ -112,7 +112,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// `InvalidInput`, with the size and the limit.
+    /// `InvalidInput`, with the size, the limit, and the setting.
     pub(crate) fn check_bytes_per_thread(&self) -> io::Result<()> {
         let bytes = self.bytes_in_memory();
         if bytes as u64 <= MAX_BYTES {
@@ -121,7 +121,8 @@ impl Settings {
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "rings of {bytes} bytes for each thread: the limit is {MAX_BYTES} bytes ({} GiB)",
+                "rings of {bytes} bytes for each thread: the limit is {MAX_BYTES} bytes ({} GiB); \
+                 choose a smaller bytes_per_thread()",
                 MAX_BYTES >> 30
             ),
         ))

@@ -105,7 +105,8 @@ fn rings_of_more_than_the_largest_file_are_an_error() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         let text = format!(
             "{path:?}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
-             GiB), the limit of a recorder's file"
+             GiB), the limit of a recorder's file; choose fewer threads() or a smaller \
+             bytes_per_thread()"
         );
         assert_eq!(error.to_string(), text);
     }
@@ -122,7 +123,8 @@ fn a_ring_in_a_file_has_the_limit_of_one_in_memory() {
     let builder = FlightRecorder::builder().bytes_per_thread(32 << 30);
     let error = builder.in_file(&path).threads(2).build().unwrap_err();
     let expected = format!(
-        "{path:?}: rings of 34359738368 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+        "{path:?}: rings of 34359738368 bytes for each thread: the limit is 17179869184 bytes (16 \
+         GiB); choose a smaller bytes_per_thread()"
     );
     assert_eq!(error.to_string(), expected);
 }

@@ -543,7 +543,8 @@ fn a_ring_in_memory_has_at_most_16_gib() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         error.to_string(),
-        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB); \
+         choose a smaller bytes_per_thread()"
     );
 }
 

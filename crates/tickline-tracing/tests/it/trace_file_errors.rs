@@ -117,7 +117,8 @@ fn a_ring_that_is_too_large_is_an_error_with_its_size_and_the_limit() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         error.to_string(),
-        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB); \
+         choose a smaller bytes_per_thread()"
     );
 }
 

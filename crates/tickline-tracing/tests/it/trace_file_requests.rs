@@ -146,6 +146,18 @@ fn the_summary_counts_the_spans_and_events_of_requests() {
 }
 
 #[test]
+fn the_summary_tells_the_spans_of_requests_from_the_intervals_of_threads() {
+    let builder = TraceFile::builder().tracks(Tracks::ThreadsAndRequests);
+    let (summary, ..) = traced(builder, |_| {
+        let span = info_span!("request");
+        for _ in ["a poll", "another"] {
+            span.in_scope(|| ());
+        }
+    });
+    assert_eq!((summary.intervals, summary.request_intervals), (3, 1));
+}
+
+#[test]
 fn a_trace_of_requests_has_no_busy_intervals() {
     let (_, events) = two_requests();
     assert!(events.iter().all(|event| event["ph"] != "B"));

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use std::{env, io};
 
 use tempfile::tempdir;
@@ -15,6 +16,13 @@ use tickline_observe::fork::code_of_fork;
 use tickline_observe::skip;
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::TraceFile;
+use tracing::info_span;
+
+use crate::common::run_timed;
+
+/// What an error says of a file that is neither regular nor a folder.
+const NOT_REGULAR: &str = "it is a device, pipe or socket, not a regular file: choose another \
+                           path, or write into it by write_to()";
 
 fn write_trace(path: &Path) {
     let (trace, guard) = TraceFile::builder().create(path).unwrap();
@@ -80,7 +88,7 @@ fn a_recorder_does_not_promise_a_panics_trace_in_a_pipe() {
     assert!(made.success());
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write_on_panic(&pipe).unwrap_err();
-    let expected = format!("{pipe:?}: it is a device, pipe or socket, not a regular file");
+    let expected = format!("{pipe:?}: {NOT_REGULAR}");
     assert_eq!(error.to_string(), expected);
 }
 
@@ -92,7 +100,7 @@ fn a_recorder_does_not_promise_a_panics_trace_on_standard_error() {
     if env::var_os(IS_CHILD).is_some() {
         let recorder = FlightRecorder::builder().build().unwrap();
         let error = recorder.write_on_panic("/proc/self/fd/2").unwrap_err();
-        let expected = "\"/proc/self/fd/2\": it is a device, pipe or socket, not a regular file";
+        let expected = format!("\"/proc/self/fd/2\": {NOT_REGULAR}");
         return assert_eq!(error.to_string(), expected);
     }
     let mut child = Command::new(env::current_exe().unwrap());
@@ -114,7 +122,10 @@ fn a_recorder_does_not_promise_a_panics_trace_in_place_of_an_open_file() {
     let path = format!("/proc/self/fd/{}", log.as_raw_fd());
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write_on_panic(&path).unwrap_err();
-    let expected = format!("{path:?}: it is an open file of a process");
+    let expected = format!(
+        "{path:?}: it is an open file of a process: choose another path, or write into it by \
+         write_to()"
+    );
     assert_eq!(error.to_string(), expected);
 }
 
@@ -164,8 +175,7 @@ fn a_recorders_trace_replaces_no_pipe_and_no_socket() {
     let _listener = UnixListener::bind(&socket).unwrap();
     for path in [&pipe, &socket] {
         let error = error_of_recorder(path);
-        let expected = "it is a device, pipe or socket, not a regular file";
-        assert!(error.ends_with(expected), "{error}");
+        assert!(error.ends_with(NOT_REGULAR), "{error}");
     }
     assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
@@ -324,6 +334,53 @@ fn a_recorders_trace_does_not_replace_the_rings_of_another_process() {
 #[test]
 fn a_trace_file_does_not_truncate_the_rings_of_another_process() {
     assert_rings_stay(|path| TraceFile::builder().create(path).map(drop));
+}
+
+/// Asserts that a trace to the file of a `TraceFile` is refused with the file's name and what to
+/// do, and that this file has what comes later.
+fn assert_trace_goes_on<T>(write: impl FnOnce(&FlightRecorder, &Path) -> io::Result<T>) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let (trace, guard) = TraceFile::builder().create(&path).unwrap();
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let error = write(&recorder, &path).map(drop).expect_err("in use");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    let text = format!(
+        "{path:?}: this process is writing another trace to it: finish that one first, or choose \
+         another path"
+    );
+    assert_eq!(error.to_string(), text);
+    run_timed(trace, || info_span!("later").in_scope(|| ()));
+    guard.finish().unwrap();
+    assert!(fs::read_to_string(&path).unwrap().contains("later"));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+/// Symptom: both results were `Ok`, and the trace's later records went to a file without a name.
+#[test]
+fn a_recorders_trace_does_not_replace_a_trace_file_of_this_process() {
+    assert_trace_goes_on(|recorder, path| recorder.write(path));
+}
+
+/// Symptom: as above. The thread that writes could not return the error.
+#[test]
+fn a_write_in_the_background_to_a_trace_file_of_this_process_does_not_start() {
+    assert_trace_goes_on(|recorder, path| recorder.write_last_in_background(path, Duration::MAX));
+}
+
+/// Symptom: the trace of a panic replaced the file.
+#[test]
+fn a_recorder_does_not_promise_a_panics_trace_in_a_trace_file_of_this_process() {
+    assert_trace_goes_on(|recorder, path| recorder.write_on_panic(path));
+}
+
+#[test]
+fn a_recorders_trace_replaces_a_trace_file_that_has_ended() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    write_trace(&path);
+    let recorder = FlightRecorder::builder().build().unwrap();
+    recorder.write(&path).unwrap();
 }
 
 #[test]

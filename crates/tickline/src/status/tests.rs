@@ -165,6 +165,26 @@ fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
     }
 }
 
+/// Symptom: the first line of a program's log said "fast". The program read the time every 50 ms,
+/// and each later reading came from the OS clock.
+#[test]
+fn a_fast_status_says_what_its_readers_must_do() {
+    let mut status = status_of(ClockState::Fast);
+    for (driver, depends_on_readings) in [
+        (Driver::Reader, true),
+        (Driver::Thread, false),
+        (Driver::Manual, false),
+    ] {
+        status.driver = Some(driver);
+        let text = "fast: readings come from the counter; only while readings are frequent";
+        assert_eq!(
+            status.to_string().starts_with(text),
+            depends_on_readings,
+            "{status}"
+        );
+    }
+}
+
 #[test]
 fn a_status_without_a_line_says_what_its_driver_can_do() {
     let mut status = status_of(ClockState::Calibrating);

@@ -13,6 +13,7 @@ use crate::settings::Driver;
 ///
 /// | if | then also |
 /// |---|---|
+/// | readers drive a fast clock | that it stays fast only while they read often |
 /// | the clock has no line | whether it had one; with readers or the program as its driver, what ends that |
 /// | only Unix time comes from the OS clock | the reason |
 /// | the counter is slow | what a read of it costs, and one of the OS clock |
@@ -24,6 +25,7 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
         let parts = [
+            self.end_of_fast(),
             self.end_of_calibrating(),
             self.ended_line(),
             self.bound(),
@@ -44,6 +46,11 @@ impl fmt::Display for Status {
 
 /// The parts of the text. Each is `None` where it would explain nothing.
 impl Status {
+    fn end_of_fast(&self) -> Option<String> {
+        (self.state == ClockState::Fast && self.driver == Some(Driver::Reader))
+            .then(|| "only while readings are frequent, as the clock has no thread".to_owned())
+    }
+
     fn end_of_calibrating(&self) -> Option<String> {
         if self.state != ClockState::Calibrating {
             return None;

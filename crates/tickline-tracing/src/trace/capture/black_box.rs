@@ -130,7 +130,8 @@ impl RingFile {
                 io::ErrorKind::InvalidInput,
                 format!(
                     "rings of {bytes} bytes for {threads} threads take more than {limit} bytes ({} \
-                     GiB), the limit of a recorder's file",
+                     GiB), the limit of a recorder's file; choose fewer threads() or a smaller \
+                     bytes_per_thread()",
                     limit.div_ceil(1 << 30)
                 ),
             ))

@@ -4,6 +4,9 @@ use core::fmt;
 
 use tickline::{Instant, UnixTime};
 
+#[cfg(doc)]
+use crate::trace::settings::Tracks;
+
 /// A summary of the content of a trace file.
 ///
 /// Its text is a sentence with the counts, also of losses if there are any:
@@ -26,17 +29,20 @@ use tickline::{Instant, UnixTime};
 /// # }
 /// ```
 ///
-/// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete:
-/// 12 records dropped, 1 value cut". What a flight recorder has overwritten is no loss: "9
-/// intervals and 0 events; 12 older records overwritten". A trace that is empty without either has
-/// the possible causes: "0 intervals and 0 events: none entered yet, layer not installed, or all
-/// filtered out". The text does not have [`complete_since`](Self::complete_since) and
-/// [`unix_end`](Self::unix_end).
+/// With [`Tracks::ThreadsAndRequests`] a span counts, and each of its busy intervals: "3 intervals
+/// (2 of threads, 1 of requests) and 1 event". With losses it is, for example, "9 intervals, of
+/// which 1 did not end, and 0 events; incomplete: 12 records dropped, 1 value cut". What a flight
+/// recorder has overwritten is no loss: "9 intervals and 0 events; 12 older records overwritten". A
+/// trace that is empty without either has the possible causes: "0 intervals and 0 events: none
+/// entered yet, layer not installed, or all filtered out". The text does not have
+/// [`complete_since`](Self::complete_since) and [`unix_end`](Self::unix_end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
     pub intervals: u64,
+    /// The number of `intervals` that are spans of requests ([`Tracks`]).
+    pub request_intervals: u64,
     /// The number of `intervals` that had not ended when the trace was written.
     pub unended_intervals: u64,
     /// The number of events.
@@ -102,6 +108,7 @@ impl fmt::Display for TraceSummary {
         // All fields are named, so that a new one is not forgotten.
         let Self {
             intervals,
+            request_intervals,
             unended_intervals,
             events,
             dropped_records,
@@ -116,6 +123,13 @@ impl fmt::Display for TraceSummary {
             unix_end: _,
         } = self;
         write!(f, "{}", Count(*intervals, "interval"))?;
+        let of_threads = intervals.saturating_sub(*request_intervals);
+        if of_threads > 0 && *request_intervals > 0 {
+            write!(
+                f,
+                " ({of_threads} of threads, {request_intervals} of requests)"
+            )?;
+        }
         if *unended_intervals > 0 {
             write!(f, ", of which {unended_intervals} did not end,")?;
         }
@@ -171,6 +185,22 @@ mod tests {
             ..TraceSummary::default()
         };
         assert_eq!(summary.to_string(), "1 interval and 2 events");
+    }
+
+    /// Symptom: nothing said why 1,801 spans were 3,602 intervals.
+    #[test]
+    fn the_sentence_of_a_trace_of_threads_and_requests_counts_the_intervals_of_each() {
+        let summary = TraceSummary {
+            intervals: 3_602,
+            request_intervals: 1_801,
+            unended_intervals: 2,
+            ..TraceSummary::default()
+        };
+        assert_eq!(
+            summary.to_string(),
+            "3602 intervals (1801 of threads, 1801 of requests), of which 2 did not end, and 0 \
+             events"
+        );
     }
 
     /// Symptom: the sentence was "0 intervals, of which 0 did not end, and 0 events".

@@ -140,7 +140,11 @@ impl<W: Write> TraceOutput<W> {
     fn count(&mut self, kind: Kind) {
         let summary = &mut self.summary;
         match kind {
-            Kind::Begin | Kind::AsyncBegin => summary.intervals += 1,
+            Kind::Begin => summary.intervals += 1,
+            Kind::AsyncBegin => {
+                summary.intervals += 1;
+                summary.request_intervals += 1;
+            }
             Kind::End | Kind::AsyncEnd => self.ended_intervals += 1,
             Kind::Instant => summary.events += 1,
             Kind::Rest
