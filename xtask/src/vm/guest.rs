@@ -8,6 +8,7 @@ use super::agreed::{Act, Awaits, Scenario, Trust};
 use super::check::Check;
 use super::expected::{self, Group};
 use super::packages::Daemon;
+use super::phase;
 use super::programs::{self, Program};
 use crate::files;
 
@@ -137,10 +138,10 @@ fn checks(guest: &Guest) -> Vec<Check> {
         }
     }
     let first_phase = if guest.is_on_debian() {
-        "machine"
+        phase::MACHINE
     } else {
         checks.extend(automatic(guest));
-        "before"
+        phase::BEFORE
     };
     checks.push(Check::new(
         first_phase,
@@ -174,15 +175,15 @@ fn checks(guest: &Guest) -> Vec<Check> {
 fn automatic(guest: &Guest) -> Vec<Check> {
     let mut checks = Vec::new();
     if !guest.out_of_order {
-        checks.extend(Group::ReadingsInOrder.checks("end"));
+        checks.extend(Group::ReadingsInOrder.checks(phase::END));
     }
     // On one CPU no threads exchange readings.
     if guest.cpus > 1 {
-        checks.extend(Group::ThreadsExchange.checks("end"));
+        checks.extend(Group::ThreadsExchange.checks(phase::END));
     }
-    checks.extend(Group::UnixTimeFollows.checks("set_clock"));
+    checks.extend(Group::UnixTimeFollows.checks(phase::SET_CLOCK));
     if !guest.has_own_pace {
-        checks.extend(Group::UnixTimeFollowsPromptly.checks("set_clock"));
+        checks.extend(Group::UnixTimeFollowsPromptly.checks(phase::SET_CLOCK));
     }
     checks
 }
@@ -191,7 +192,7 @@ fn automatic(guest: &Guest) -> Vec<Check> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::report::Phase;
+    use super::super::phase::Phase;
     use super::*;
 
     #[test]
@@ -225,10 +226,7 @@ mod tests {
     #[test]
     fn every_guest_must_say_what_serves_and_whether_readings_are_in_order() {
         for guest in all().unwrap() {
-            let silent = |check: &Check| Phase {
-                phase: check.phase.clone(),
-                ..Phase::default()
-            };
+            let silent = |check: &Check| Phase::named(&check.phase);
             let phases: Vec<Phase> = guest.checks.iter().map(silent).collect();
             let faults: Vec<String> = guest
                 .checks
@@ -242,9 +240,9 @@ mod tests {
                 continue;
             }
             for phase in ["before", "after"] {
-                let state = format!("{phase}: state is missing");
+                let state = format!("{phase}: watched.state is missing");
                 // The rate of these counters changes all the time.
-                let share = format!("{phase}: fast_percent is missing");
+                let share = format!("{phase}: watched.fast_percent is missing");
                 assert!(
                     is_demanded(&state) || is_demanded(&share),
                     "{name}: {phase}"

@@ -1,9 +1,12 @@
-//! What the guest and `cargo xtask vm` must agree on: the words on the kernel's command line, the
-//! guest's requests, and the limits that both compare with. `xtask/src/vm.rs` compiles this file, too.
+//! What the guest and `cargo xtask vm` must agree on besides the phases of the report (`phase.rs`):
+//! the words on the kernel's command line, the guest's requests, and the limits that both compare
+//! with. `xtask/src/vm.rs` compiles this file, too.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use super::phase::Phase;
 
 /// What the guest does. `acts.rs` performs most acts; those on Debian are in `programs.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,9 +105,17 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// What the guest asks the host for: a line that is no phase of its report.
+/// A line of JSON that the guest sends to the host.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    Phase(Box<Phase>),
+    Request(Request),
+}
+
+/// What the guest asks the host for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "host", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// Stop the machine for a while.
     Pause,
