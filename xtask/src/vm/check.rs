@@ -272,7 +272,7 @@ pub(super) fn at_most_that<T: PartialOrd + Display>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::phase::{Counted, Found, Program, Utc};
+    use super::super::phase::{Counted, Found, ProgramRun, Utc};
     use super::*;
 
     fn x<T>(found: &T) -> Figure<'_, T> {
@@ -362,7 +362,7 @@ mod tests {
                 missed: 3,
                 ..Utc::default()
             }),
-            program: Some(Program::default()),
+            program: Some(ProgramRun::default()),
             ..Phase::default()
         };
         assert_eq!(is_true(figure!(phase.done)), Ok(()));

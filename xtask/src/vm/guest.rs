@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::agreed::{Act, Awaits, Scenario, Trust};
+use super::agreed::{Act, Awaits, Program, Scenario, Trust};
 use super::check::Check;
 use super::expected::{self, Group};
 use super::packages::Daemon;
 use super::phase;
-use super::programs::{self, Program};
+use super::programs;
 use crate::files;
 
 #[derive(Debug, Deserialize)]

@@ -52,7 +52,7 @@ pub(crate) struct Phase {
     pub(crate) slept_ms: Option<u64>,
 
     // A program, by its output.
-    pub(crate) program: Option<Program>,
+    pub(crate) program: Option<ProgramRun>,
     pub(crate) diagnosis: Option<Diagnosis>,
     /// The first finding of the program `tickline`.
     pub(crate) finding: Option<Finding>,
@@ -236,7 +236,7 @@ pub(crate) struct Resumed {
 
 /// How a program ended, and what it wrote (`report.rs`).
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(crate) struct Program {
+pub(crate) struct ProgramRun {
     /// `None` if the program did not start, or a signal has ended it.
     pub(crate) exit_code: Option<i32>,
     /// Its standard output, if this is JSON, for people.

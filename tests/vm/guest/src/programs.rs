@@ -15,10 +15,11 @@ use std::process::{Child, Command};
 
 use serde::Deserialize;
 
+use crate::agreed::{Mode, Program};
 use crate::doctor::tickline;
 use crate::phase::{self, Counted, Native, Phase};
 use crate::{machine, report, served};
-use load::{Load, Mode, NATIVE, PRELOAD, Program, RUN};
+use load::Load;
 
 /// The number of calls for the count of system calls. It is small, because strace stops a program
 /// twice at each system call.
@@ -105,7 +106,7 @@ impl Leads {
 
 /// Runs a program in its modes, which take turns, and returns a phase for each mode.
 fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
-    let modes = [NATIVE, RUN, PRELOAD].into_iter();
+    let modes = Mode::ALL.into_iter();
     let mut trials: Vec<(Mode, Trial)> = modes
         .filter(|mode| program.has(*mode))
         .map(|mode| (mode, Trial::default()))
@@ -119,7 +120,7 @@ fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
         let running = trials.iter_mut().filter(|(_, trial)| trial.error.is_none());
         for (mode, trial) in running {
             // The host takes a guest that is silent for minutes for a hung one.
-            let what = format!("{} {}, round {round} of {rounds}", program.name, mode.name);
+            let what = format!("{} {mode}, round {round} of {rounds}", program.name);
             report::send(Phase {
                 text: Some(what),
                 ..Phase::named("measuring")
@@ -141,7 +142,7 @@ fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
                 ..trial.load
             };
             let native_before = native.clone();
-            if mode == NATIVE {
+            if mode == Mode::Native {
                 native = Some(Native {
                     ns: load.ns,
                     figures: load.figures.clone(),
@@ -153,7 +154,7 @@ fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
                 load: Some(load),
                 counted: trial.counted,
                 native: native_before,
-                ..Phase::named(format!("{} {}", program.name, mode.name))
+                ..Phase::named(mode.phase_of(&program.name))
             }
         })
         .collect()
@@ -197,7 +198,7 @@ impl Trial {
 fn count_several_times(load: &mut Load, mode: Mode) -> load::Result<Counted> {
     let mut least = count(load)?;
     for _ in 1..COUNTS {
-        if mode == NATIVE || least.served_clocks == 0 {
+        if mode == Mode::Native || least.served_clocks == 0 {
             break;
         }
         let again = count(load)?;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::agreed::{Message, Request};
-use crate::phase::{Phase, Program};
+use crate::phase::{Phase, ProgramRun};
 
 /// The second serial port. The first one is the kernel's console, whose messages would split lines.
 const PORT: &str = "/dev/ttyS1";
@@ -58,14 +58,14 @@ fn leave_out_nulls(value: &mut Value) {
 /// A phase with the end of a program, and what it wrote.
 pub(crate) fn output(name: &str, output: io::Result<Output>) -> Phase {
     let program = match output {
-        Ok(output) => Program {
+        Ok(output) => ProgramRun {
             exit_code: output.status.code(),
             output: serde_json::from_slice(&output.stdout).ok(),
             errors: String::from_utf8_lossy(&output.stderr).into_owned(),
         },
-        Err(error) => Program {
+        Err(error) => ProgramRun {
             errors: error.to_string(),
-            ..Program::default()
+            ..ProgramRun::default()
         },
     };
     Phase {
@@ -104,7 +104,7 @@ mod tests {
                 reached: true,
                 after_us: 5,
             }),
-            program: Some(Program::default()),
+            program: Some(ProgramRun::default()),
             ..Phase::named("again")
         };
         let line = json!({ "phase": {

@@ -3,8 +3,8 @@
 use super::super::check::{at_least, figure, rule};
 use super::super::guest::all;
 use super::super::phase::{
-    AFTER, BEFORE, Comparison, Diagnosis, END, ERROR, Finding, Health, Limited, Program, Readers,
-    SET_CLOCK, Waited, Watched,
+    AFTER, BEFORE, Comparison, Diagnosis, END, ERROR, Finding, Health, Limited, ProgramRun,
+    Readers, SET_CLOCK, Waited, Watched,
 };
 use super::*;
 
@@ -107,9 +107,9 @@ fn set_clock(reached: bool, after_us: u64) -> Phase {
 /// The program `tickline` says that the clock is fast, and that the machine is in order.
 fn diagnosis() -> Phase {
     Phase {
-        program: Some(Program {
+        program: Some(ProgramRun {
             exit_code: Some(0),
-            ..Program::default()
+            ..ProgramRun::default()
         }),
         diagnosis: Some(Diagnosis {
             fast: true,

@@ -1,12 +1,12 @@
 //! The cells of each row. A figure that the guest has not reported is an empty cell, or
 //! a dash in the tables of programs.
 
-use super::super::agreed::Scenario;
+use super::super::agreed::{Mode, Program, Scenario};
 use super::super::check::named;
 use super::super::guest::ExpectedFinding;
 use super::super::judge;
 use super::super::phase::{self, Figures, Phase, Utc, Watched};
-use super::super::programs::{MODES, POSTGRES, Program, SERVED_EXCHANGE};
+use super::super::programs::POSTGRES;
 use super::Row;
 use crate::outcome::word;
 
@@ -56,7 +56,7 @@ impl Row<'_> {
 
     /// The cells of a program, with all its modes.
     pub(super) fn program(&self, program: &Program) -> String {
-        let modes = MODES.map(|mode| program.phase_in(mode));
+        let modes = Mode::ALL.map(|mode| mode.phase_of(&program.name));
         let load = |mode: &String| self.first(mode, |phase| phase.load.as_ref());
         let counted = |mode: &String| self.first(mode, |phase| phase.counted.as_ref());
         let phases = modes.iter().flat_map(|mode| self.phases(mode));
@@ -79,8 +79,7 @@ impl Row<'_> {
             .map(|counted| counted.served_clocks.to_string())
             .collect();
         let calls = counted(&modes[0]).map(|counted| counted.calls);
-        let exchange = program.phase_in(SERVED_EXCHANGE);
-        let exchange = self.first(&exchange, |phase| phase.exchange.as_ref());
+        let exchange = self.first(&program.exchange_phase(), |phase| phase.exchange.as_ref());
         let exchanged = exchange.map(|exchange| {
             let readings = &exchange.readings;
             let back = readings.backward + readings.below_others;
@@ -103,11 +102,11 @@ impl Row<'_> {
     /// The cells of Postgres' own measurements, in each mode.
     pub(super) fn postgres(&self) -> String {
         let all = |figure: fn(&Figures) -> Option<f64>| {
-            let in_mode = |mode| {
-                let phase = format!("{POSTGRES} {mode}");
+            let in_mode = |mode: Mode| {
+                let phase = mode.phase_of(POSTGRES);
                 rounded(self.first(&phase, |phase| figure(&phase.load.as_ref()?.figures)))
             };
-            MODES.map(in_mode).join(" / ")
+            Mode::ALL.map(in_mode).join(" / ")
         };
         [
             all(|figures| figures.pg_test_timing_ns),

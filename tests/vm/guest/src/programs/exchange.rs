@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::load::{Load, Program, RUN};
+use super::load::Load;
+use crate::agreed::{Mode, Program};
 use crate::phase::{self, Exchange, Phase, States};
 use crate::{report, system};
 
@@ -29,24 +30,23 @@ const STATES: [&str; 6] = [
 ];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
-    let name = |program: &str| format!("{program} served exchange");
     let mut loads = Vec::new();
     for program in programs.iter().filter(|program| !program.is_server) {
-        match Load::start(program, RUN) {
-            Ok(load) => loads.push((program.name.as_str(), load)),
+        match Load::start(program, Mode::Run) {
+            Ok(load) => loads.push((program.exchange_phase(), load)),
             Err(error) => report::send(Phase {
                 error: Some(error.to_string()),
-                ..Phase::named(name(&program.name))
+                ..Phase::named(program.exchange_phase())
             }),
         }
     }
     let stop = AtomicBool::new(false);
     let returned_ns = AtomicU64::new(0);
     let done = thread::scope(|scope| {
-        let watch = |(program, mut load)| {
+        let watch = |(name, mut load)| {
             let stop = &stop;
             let returned_ns = &returned_ns;
-            scope.spawn(move || report::send(watch(name(program), &mut load, stop, returned_ns)));
+            scope.spawn(move || report::send(watch(name, &mut load, stop, returned_ns)));
         };
         loads.into_iter().for_each(watch);
         let done = change_states(server);

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tickline_observe::monotonic_ns;
 
+use crate::agreed::{Mode, Program};
 use crate::lab::wait_for;
 use crate::phase::{self, Counted, Figures, Readings};
 use crate::system::{Killed, realtime_ns, send};
@@ -27,42 +28,15 @@ const TRACE: &str = "/tmp/trace";
 /// The system calls that strace shows: those that the page may serve.
 const TRACED: &str = "trace=clock_gettime,gettimeofday";
 
-/// The way in which a program gets tickline's clock, if at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mode {
-    pub(super) name: &'static str,
+impl Mode {
     /// The words before a command.
-    pub(super) prefix: &'static str,
-}
-
-pub(super) const NATIVE: Mode = Mode {
-    name: "native",
-    prefix: "",
-};
-pub(super) const RUN: Mode = Mode {
-    name: "run",
-    prefix: "/usr/bin/tickline run --",
-};
-pub(super) const PRELOAD: Mode = Mode {
-    name: "preload",
-    prefix: "env LD_PRELOAD=/usr/lib/libtickline_preload.so",
-};
-
-/// A program of the list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Program {
-    pub(super) name: String,
-    pub(super) calls: u64,
-    pub(super) command: String,
-    /// Whether the command starts a server. It then puts the mode's words, from the variable `RUN`,
-    /// before the server's own command.
-    #[serde(rename = "server")]
-    pub(super) is_server: bool,
-    #[serde(rename = "static")]
-    pub(super) is_static: bool,
-    /// The file in `/opt` that must have been built.
-    pub(super) file: String,
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Native => "",
+            Self::Run => "/usr/bin/tickline run --",
+            Self::Preload => "env LD_PRELOAD=/usr/lib/libtickline_preload.so",
+        }
+    }
 }
 
 impl Program {
@@ -70,17 +44,13 @@ impl Program {
         Path::new("/opt").join(&self.file).exists()
     }
 
-    pub(super) fn has(&self, mode: Mode) -> bool {
-        mode != PRELOAD || !self.is_static
-    }
-
     fn start(&self, mode: Mode) -> Command {
         if self.is_server {
             let mut command = super::command(&self.command);
-            command.env("RUN", mode.prefix);
+            command.env("RUN", mode.prefix());
             return command;
         }
-        super::command(&format!("{} {}", mode.prefix, self.command))
+        super::command(&format!("{} {}", mode.prefix(), self.command))
     }
 }
 
@@ -156,11 +126,7 @@ pub(super) struct Load {
 impl Load {
     /// Starts the load, and waits until it is ready.
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self> {
-        let errors = format!(
-            "/tmp/{}.{}",
-            program.name.replace(['/', ' '], "_"),
-            mode.name
-        );
+        let errors = format!("/tmp/{}.{mode}", program.name.replace(['/', ' '], "_"));
         let mut child = program
             .start(mode)
             .stdin(Stdio::piped())

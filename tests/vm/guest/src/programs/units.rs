@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::exchange;
-use super::load::{Load, Mode, PRELOAD, Program, RUN};
+use super::load::Load;
+use crate::agreed::{Mode, Program};
 use crate::lab::wait_for;
 use crate::phase::{self, Phase, Step};
 use crate::{machine, report};
@@ -60,8 +61,8 @@ const STEPS: [(&str, &str, &str); 14] = [
 
 /// The programs that read the clock during all steps.
 const CALLERS: [(&str, &str, Mode); 2] = [
-    ("meanwhile_run", "/opt/static-C", RUN),
-    ("meanwhile_preload", "python3 /opt/load.py", PRELOAD),
+    ("meanwhile_run", "/opt/static-C", Mode::Run),
+    ("meanwhile_preload", "python3 /opt/load.py", Mode::Preload),
 ];
 
 /// A file of the administrator, which the removal of the package must name.
@@ -147,7 +148,7 @@ fn call((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Phase {
         },
     };
     Phase {
-        command: Some(format!("{} {command}", mode.prefix)),
+        command: Some(format!("{} {command}", mode.prefix())),
         ..phase
     }
 }

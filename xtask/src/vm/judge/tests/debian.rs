@@ -1,10 +1,10 @@
 //! Each fault of a program on Debian, or of the package, is found, and no other.
 
+use super::super::super::agreed::Program;
 use super::super::super::guest::Guest;
 use super::super::super::phase::{
     Counted, END, Exchange, Figures, Load, MACHINE, Native, Phase, Readings, STATES, States, Waited,
 };
-use super::super::super::programs::Program;
 use super::{Good, guest};
 
 /// A guest on Debian that runs only this program.

@@ -1,7 +1,7 @@
 //! What the program `tickline` and a program that it serves must say.
 
 use super::super::super::expected::Group;
-use super::super::super::phase::{Called, Diagnosis, Health, Phase, Program, Served};
+use super::super::super::phase::{Called, Diagnosis, Health, Phase, ProgramRun, Served};
 use super::{Good, counter_on_one_cpu, guest};
 
 fn diagnosis(phase: &mut Phase) -> &mut Diagnosis {
@@ -39,9 +39,9 @@ fn a_program_that_says_counter_where_the_os_clock_serves_has_failed() {
     let mut guest = guest("hpet_rejected");
     guest.checks = Group::ProgramSaysOsClock.checks("program").collect();
     let program = Phase {
-        program: Some(Program {
+        program: Some(ProgramRun {
             exit_code: Some(1),
-            ..Program::default()
+            ..ProgramRun::default()
         }),
         diagnosis: Some(Diagnosis {
             fast: false,
@@ -63,10 +63,10 @@ fn a_program_that_says_counter_where_the_os_clock_serves_has_failed() {
 fn good_served() -> Good {
     let phase = |name: &str, call_ns: u64, messages: &str| Phase {
         clocksource: Some("hpet".to_owned()),
-        program: Some(Program {
+        program: Some(ProgramRun {
             exit_code: Some(0),
             errors: "tickline: /init has the clock of /run/tickline/page.v1".to_owned(),
-            ..Program::default()
+            ..ProgramRun::default()
         }),
         called: Some(Called {
             first_ns: 20,
