@@ -100,8 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let start = Instant::now();
     let is_chosen = |one: &&Guest| names.is_empty() || names.contains(&one.name);
     let rows = guests.iter().filter(is_chosen);
-    let rows: Result<Vec<_>, String> = rows.map(|guest| try_guest(guest, &image)).collect();
-    let rows = rows?;
+    let rows = rows.map(|guest| run_and_judge(guest, &image));
+    let rows = rows.collect::<Result<Vec<_>, String>>()?;
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.
     let code = code(rows.iter().map(|row| &row.verdict));
@@ -124,7 +124,7 @@ fn check_names(names: &[String], guests: &[Guest]) -> Result<(), String> {
 }
 
 /// Runs a guest, stores its report, and judges it. Prints its name and the verdict.
-fn try_guest<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
+fn run_and_judge<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
     println!("\n=== {}: {}", guest.name, guest.about);
     let start = Instant::now();
     let run = boot(guest, image);
@@ -149,8 +149,8 @@ fn try_guest<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
 
 /// Boots a guest of this image, to which it may add files.
 fn boot(guest: &Guest, image: &Image) -> Run {
-    let daemon = guest.daemon.as_ref().map(packages::folder);
-    let more = daemon.or_else(|| (guest.act == Act::Limiter).then(limiter::folder));
+    let daemon = guest.daemon.as_ref().map(packages::collect);
+    let more = daemon.or_else(|| (guest.act == Act::Limiter).then(limiter::build));
     match more.map(|folder| image.with_files(&folder?)) {
         None => qemu::run(guest, image),
         Some(Ok(image)) => qemu::run(guest, &image),

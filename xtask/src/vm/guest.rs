@@ -99,13 +99,10 @@ impl Guest {
 pub(super) fn all() -> Result<Vec<Guest>, String> {
     let list: Result<List, _> = toml::from_str(&files::read("tests/vm/guests.toml")?);
     let list = list.map_err(|error| format!("guests.toml: {error}"))?;
-    list.guest
-        .iter()
-        .map(|guest| parsed(&list, guest))
-        .collect()
+    list.guest.iter().map(|guest| parse(&list, guest)).collect()
 }
 
-fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
+fn parse(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     let mut merged = list.defaults.clone();
     merged.extend(guest.clone());
     let guest: Result<Guest, _> = merged.try_into();
@@ -140,7 +137,7 @@ fn checks(guest: &Guest) -> Vec<Check> {
     let first_phase = if guest.is_on_debian() {
         phase::MACHINE
     } else {
-        checks.extend(automatic(guest));
+        checks.extend(automatic_checks(guest));
         phase::BEFORE
     };
     checks.push(Check::new(
@@ -172,7 +169,7 @@ fn checks(guest: &Guest) -> Vec<Check> {
 }
 
 /// The checks that each guest has that is not on Debian.
-fn automatic(guest: &Guest) -> Vec<Check> {
+fn automatic_checks(guest: &Guest) -> Vec<Check> {
     let mut checks = Vec::new();
     if !guest.out_of_order {
         checks.extend(Group::ReadingsInOrder.checks(phase::END));
@@ -260,7 +257,7 @@ mod tests {
             let text = files::read("tests/vm/guests.toml").unwrap();
             toml::from_str::<List>(&text).unwrap()
         };
-        let error = |guest: &str| parsed(&list(), &toml::from_str(guest).unwrap()).err();
+        let error = |guest: &str| parse(&list(), &toml::from_str(guest).unwrap()).err();
         let head = "name = 'x'\nabout = 'y'\n";
         assert_eq!(
             error(&format!("{head}[expect]\ncounter_serves = ['before']")),

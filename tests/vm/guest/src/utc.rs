@@ -168,8 +168,8 @@ impl UtcLab<'_> {
         let name = scenario.to_string();
         let name = name.as_str();
         let daemon = match scenario {
-            Scenario::Stranger => return self.stranger(name),
-            Scenario::Kernel => return self.kernel(name),
+            Scenario::Stranger => return self.run_stranger(name),
+            Scenario::Kernel => return self.run_kernel(name),
             Scenario::Lies => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
             Scenario::LiesBeyond => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
             Scenario::Silent => self.follow(name, 0, "", |_| self.fall_silent()),
@@ -190,9 +190,9 @@ impl UtcLab<'_> {
             Scenario::Restarted => {
                 self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd))
             }
-            Scenario::Steered20 => self.steered(name, 20),
-            Scenario::Steered100 => self.steered(name, 100),
-            Scenario::Steered400 => self.steered(name, 400),
+            Scenario::Steered20 => self.steer(name, 20),
+            Scenario::Steered100 => self.steer(name, 100),
+            Scenario::Steered400 => self.steer(name, 400),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
             Scenario::NtpdRs => self.synchronise(name, 0, UtcSource::Kernel, start_ntpd_rs, |_| {
                 self.lie(&[NTPD_RS_LIE, -NTPD_RS_LIE], 15)
@@ -203,14 +203,14 @@ impl UtcLab<'_> {
                 [0, 10, -5]
                     .into_iter()
                     .try_for_each(|ahead_s| self.migrate(ahead_s))?;
-                self.back()
+                self.wait_until_back()
             }),
             Scenario::ClockBound => self.follow_clock_bound(name),
         }?;
         match scenario {
             // In these scenarios the source's promise was wrong for a time.
             Scenario::LiesBeyond | Scenario::Moved => {
-                self.phase(&format!("{name}_after"), || self.back())?;
+                self.phase(&format!("{name}_after"), || self.wait_until_back())?;
             }
             Scenario::Reported | Scenario::ReportedRtcsync | Scenario::ReportedSlewing => {
                 report_by_program(scenario)?;
@@ -240,7 +240,7 @@ impl UtcLab<'_> {
             system::step_clock(seconds)?;
             pass(4)?;
         }
-        self.back()
+        self.wait_until_back()
     }
 
     /// Stops chronyd for some seconds.
@@ -250,7 +250,7 @@ impl UtcLab<'_> {
         send(&chronyd.0, Signal::SIGSTOP)?;
         pass(5)?;
         send(&chronyd.0, Signal::SIGCONT)?;
-        self.back()
+        self.wait_until_back()
     }
 
     /// Ends chronyd and starts another one, twice.
@@ -262,7 +262,7 @@ impl UtcLab<'_> {
             *chronyd = start_chronyd("")?;
             pass(2)?;
         }
-        self.back()
+        self.wait_until_back()
     }
 
     /// Suspends the machine.
@@ -272,7 +272,7 @@ impl UtcLab<'_> {
             Ok(())
         })?;
         pass(6)?;
-        self.back()
+        self.wait_until_back()
     }
 
     /// Makes the server lie by each of these tenths of its stated error, for some seconds each.
@@ -337,7 +337,7 @@ impl UtcLab<'_> {
     /// states no error, so that the ranges are about as narrow as an error of their rate is large.
     /// On a busy host the round trip to the server is longer, and so are the ranges. The scenario
     /// then waits for narrow ones, for at most [`PATIENCE_NARROW`].
-    fn steered(&self, name: &str, ppm: i64) -> io::Result<Killed> {
+    fn steer(&self, name: &str, ppm: i64) -> io::Result<Killed> {
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let start = || {
             // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
@@ -379,7 +379,7 @@ impl UtcLab<'_> {
         }
         self.world.leap.store(0, Ordering::Relaxed); // ORDERING: orders no memory
         pass(8)?;
-        self.back()
+        self.wait_until_back()
     }
 
     /// Makes the host move the machine to another host, whose counter is ahead.
@@ -397,7 +397,7 @@ impl UtcLab<'_> {
     }
 
     /// Waits until chronyd is the source again.
-    fn back(&self) -> io::Result<Phase> {
+    fn wait_until_back(&self) -> io::Result<Phase> {
         Ok(Phase {
             waited: Some(self.wait_for(UtcSource::Chronyd)),
             ..Phase::default()
@@ -405,7 +405,7 @@ impl UtcLab<'_> {
     }
 
     /// No NTP daemon runs, and a program of user nobody answers in chronyd's place.
-    fn stranger(&self, name: &str) -> io::Result<()> {
+    fn run_stranger(&self, name: &str) -> io::Result<()> {
         self.set_clock(0)?;
         wait_until(PATIENCE, || self.utc.now().is_err());
         let _stranger = stranger::start()?;
@@ -418,7 +418,7 @@ impl UtcLab<'_> {
     /// kernel, as a daemon does. First the error is at most 3 ms. Then it is 2 ms, which the kernel
     /// slews, and at most 1 ms more. A whole multiple of 500 us would be no claim (`kernel.rs` in
     /// tickline). After the clock was set, an update counts only if there was an update before it.
-    fn kernel(&self, name: &str) -> io::Result<()> {
+    fn run_kernel(&self, name: &str) -> io::Result<()> {
         self.phase(name, || {
             for (ahead_ns, offset_us, maxerror_us) in
                 [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)]
