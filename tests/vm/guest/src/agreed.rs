@@ -178,7 +178,8 @@ pub(crate) enum Request {
     Pause,
     /// Save the machine's state, and load it into a new machine.
     Save,
-    /// The same, with so many ticks more on the new machine's counter, or on the counter of one CPU.
+    /// The same, with so many ticks more on the new machine's counter, or on the counter of one
+    /// CPU.
     Migrate { cpu: Option<u32>, ticks: i64 },
 }
 

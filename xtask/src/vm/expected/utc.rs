@@ -17,10 +17,10 @@ pub(super) fn utc_by_chronyd() -> Vec<Rule> {
     rules
 }
 
-/// chronyd's server states no error, so that chronyd's claims are estimates. They may miss on a busy
-/// host, where the server's replies are late, and an interval is as true as its source. On a quiet
-/// host they don't, and no interval may. Where a claim has missed once, a wrong rate of the interval
-/// is no longer seen.
+/// chronyd's server states no error, so that chronyd's claims are estimates. They may miss on a
+/// busy host, where the server's replies are late, and an interval is as true as its source. On a
+/// quiet host they don't, and no interval may. Where a claim has missed once, a wrong rate of the
+/// interval is no longer seen.
 pub(super) fn utc_by_chronyds_estimates() -> Vec<Rule> {
     let mut rules = read_by_chronyd();
     rules.push(rule("chronyd was asked for its claims", |phase| {
@@ -36,8 +36,8 @@ pub(super) fn utc_by_chronyds_estimates() -> Vec<Rule> {
     rules
 }
 
-/// The largest error of an interval by these claims, ns: that of a claim, and that of its rate until
-/// the interval ends.
+/// The largest error of an interval by these claims, ns: that of a claim, and that of its rate
+/// until the interval ends.
 fn claims_missed_ns(claims: &Claims) -> u64 {
     /// The longest time of a claim if the thread is late (`claim_maker.rs` in tickline-utc).
     const LATE_MS: u64 = 3_750;
