@@ -5,11 +5,12 @@
 //! 1. `guest` reads the list: machines, acts, and the groups of rules. `programs` adds programs on
 //!    Debian.
 //! 2. `image` builds kernel and initramfs; `packages` and `limiter` add programs to it.
-//! 3. `qemu` runs one guest and collects its `report`; `migrate` changes a counter on the way.
+//! 3. `qemu` runs one guest and collects its report; `migrate` changes a counter on the way.
 //! 4. `judge` applies the rules of `expected`, which `check` makes from comparisons.
 //! 5. `table` prints and stores the results.
 //!
-//! `agreed` has what both halves know: it is a file of the guest.
+//! Two files of the guest are compiled here, too: `phase` has the phases of a report, and `agreed`
+//! what else both halves know.
 
 #[path = "../../tests/vm/guest/src/agreed.rs"]
 mod agreed;
@@ -21,9 +22,10 @@ mod judge;
 mod limiter;
 mod migrate;
 mod packages;
+#[path = "../../tests/vm/guest/src/phase.rs"]
+mod phase;
 mod programs;
 mod qemu;
-mod report;
 mod table;
 
 use std::path::PathBuf;
@@ -98,8 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let start = Instant::now();
     let is_chosen = |one: &&Guest| names.is_empty() || names.contains(&one.name);
     let rows = guests.iter().filter(is_chosen);
-    let rows: Result<Vec<_>, String> = rows.map(|guest| row(guest, &image)).collect();
-    let rows = rows?;
+    let rows = rows.map(|guest| run_and_judge(guest, &image));
+    let rows = rows.collect::<Result<Vec<_>, String>>()?;
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.
     let code = code(rows.iter().map(|row| &row.verdict));
@@ -122,7 +124,7 @@ fn check_names(names: &[String], guests: &[Guest]) -> Result<(), String> {
 }
 
 /// Runs a guest, stores its report, and judges it. Prints its name and the verdict.
-fn row<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
+fn run_and_judge<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
     println!("\n=== {}: {}", guest.name, guest.about);
     let start = Instant::now();
     let run = boot(guest, image);
@@ -147,8 +149,8 @@ fn row<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
 
 /// Boots a guest of this image, to which it may add files.
 fn boot(guest: &Guest, image: &Image) -> Run {
-    let daemon = guest.daemon.as_ref().map(packages::folder);
-    let more = daemon.or_else(|| (guest.act == Act::Limiter).then(limiter::folder));
+    let daemon = guest.daemon.as_ref().map(packages::collect);
+    let more = daemon.or_else(|| (guest.act == Act::Limiter).then(limiter::build));
     match more.map(|folder| image.with_files(&folder?)) {
         None => qemu::run(guest, image),
         Some(Ok(image)) => qemu::run(guest, &image),

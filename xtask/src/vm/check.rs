@@ -1,11 +1,45 @@
-//! Rules for the phases of a guest's report. A rule compares a value that the guest has found with
-//! what is expected, and says in words what is wrong. A missing value satisfies only
+//! Rules for the phases of a guest's report. A rule compares a figure that the guest has found with
+//! what is expected, and says in words what is wrong. A missing figure satisfies only
 //! [`is_nothing`] and [`is_not`].
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Display};
 
-use super::report::{Phase, named};
+use super::phase::Phase;
+
+/// A figure of a phase, and its name: the path of the field, from the phase on.
+#[derive(Debug)]
+pub(super) struct Figure<'a, T> {
+    pub(super) name: &'static str,
+    pub(super) found: Option<&'a T>,
+}
+
+/// The figure in a field of a phase, or in a field of one of its parts. Part and field may be
+/// missing.
+macro_rules! figure {
+    ($phase:ident.$field:ident) => {
+        $crate::vm::check::Figure {
+            name: stringify!($field),
+            found: Option::from(&$phase.$field),
+        }
+    };
+    ($phase:ident.$part:ident.$($field:ident).+) => {
+        $crate::vm::check::Figure {
+            name: concat!(stringify!($part), $(".", stringify!($field)),+),
+            found: $phase
+                .$part
+                .as_ref()
+                .and_then(|part| Option::from(&part.$($field).+)),
+        }
+    };
+}
+pub(super) use figure;
+
+/// All phases of this name.
+pub(super) fn named<'a>(phases: &'a [Phase], name: &'a str) -> impl Iterator<Item = &'a Phase> {
+    phases.iter().filter(move |phase| phase.name == name)
+}
 
 /// Whether a value is as expected; if not, the value and the expectation in words.
 pub(super) type Outcome = Result<(), String>;
@@ -98,23 +132,24 @@ impl Check {
 
 /// The messages of a program, and of the server meanwhile.
 fn messages(phase: &Phase) -> String {
+    let server = phase.counted.as_ref().map(|counted| &counted.server);
     let messages = [
-        ("messages", &phase.messages),
-        ("messages of the server", &phase.counted.server),
+        ("messages", phase.messages.as_ref()),
+        ("messages of the server", server),
     ];
     let mut text = String::new();
     for (title, messages) in messages {
-        if let Some(messages) = messages.as_ref().filter(|messages| !messages.is_empty()) {
+        if let Some(messages) = messages.filter(|messages| !messages.is_empty()) {
             text += &format!("; {title}: {messages}");
         }
     }
     text
 }
 
-/// `Ok` if `is_right`, or else the value and the expectation.
+/// `Ok` if `is_right`, or else the figure and the expectation.
 fn require(
     is_right: bool,
-    what: &str,
+    name: &str,
     found: Option<impl Display>,
     expected: impl FnOnce() -> String,
 ) -> Outcome {
@@ -122,186 +157,255 @@ fn require(
         return Ok(());
     }
     let found = found.map_or_else(|| "missing".to_owned(), |found| found.to_string());
-    Err(format!("{what} is {found}, expected {}", expected()))
+    Err(format!("{name} is {found}, expected {}", expected()))
 }
 
-pub(super) fn is(what: &str, found: Option<&str>, expected: &str) -> Outcome {
-    is_one_of(what, found, &[expected])
+pub(super) fn is(Figure { name, found }: Figure<'_, String>, expected: &str) -> Outcome {
+    let is_right = found.is_some_and(|found| found == expected);
+    require(is_right, name, found, || format!("\"{expected}\""))
 }
 
-pub(super) fn is_one_of(what: &str, found: Option<&str>, expected: &[&str]) -> Outcome {
-    let is_right = found.is_some_and(|found| expected.contains(&found));
-    require(is_right, what, found, || {
-        format!("\"{}\"", expected.join("\" or \""))
-    })
+pub(super) fn is_one_of<T: PartialEq<E> + Display, E: Display>(
+    Figure { name, found }: Figure<'_, T>,
+    expected: &[E],
+) -> Outcome {
+    let is_right = found.is_some_and(|found| expected.iter().any(|one| found == one));
+    require(is_right, name, found, || choice(expected))
 }
 
-pub(super) fn is_not(what: &str, found: Option<&str>, unexpected: &str) -> Outcome {
-    require(found != Some(unexpected), what, found, || {
-        "anything else".to_owned()
-    })
+/// These values in words, of which one is right.
+fn choice<E: Display>(expected: &[E]) -> String {
+    let expected: Vec<String> = expected.iter().map(E::to_string).collect();
+    format!("\"{}\"", expected.join("\" or \""))
 }
 
-pub(super) fn is_nothing(what: &str, found: Option<&str>) -> Outcome {
-    require(found.is_none(), what, found, || "nothing".to_owned())
+pub(super) fn is_not(Figure { name, found }: Figure<'_, String>, unexpected: &str) -> Outcome {
+    let is_right = found.is_none_or(|found| found != unexpected);
+    require(is_right, name, found, || "anything else".to_owned())
 }
 
-pub(super) fn has(what: &str, found: Option<&str>, text: &str) -> Outcome {
+pub(super) fn is_nothing(Figure { name, found }: Figure<'_, String>) -> Outcome {
+    require(found.is_none(), name, found, || "nothing".to_owned())
+}
+
+pub(super) fn has(Figure { name, found }: Figure<'_, String>, text: &str) -> Outcome {
     let is_right = found.is_some_and(|found| found.contains(text));
-    require(is_right, what, found, || format!("a text with \"{text}\""))
+    require(is_right, name, found, || format!("a text with \"{text}\""))
+}
+
+/// Whether the first of several texts has this one.
+pub(super) fn first_has(Figure { name, found }: Figure<'_, Vec<String>>, text: &str) -> Outcome {
+    let found = found.and_then(|found| found.first());
+    has(Figure { name, found }, text)
 }
 
 /// Whether a list has one of these entries.
-pub(super) fn lists_one_of(what: &str, found: &[String], expected: &[&str]) -> Outcome {
-    let is_right = found.iter().any(|one| expected.contains(&one.as_str()));
-    require(is_right, what, Some(found.join(" ")), || {
-        format!("a list with \"{}\"", expected.join("\" or \""))
+pub(super) fn lists_one_of(
+    Figure { name, found }: Figure<'_, BTreeSet<String>>,
+    expected: &[&str],
+) -> Outcome {
+    let is_right = found.is_some_and(|found| expected.iter().any(|one| found.contains(*one)));
+    let found = found.map(|found| Vec::from_iter(found.iter().map(String::as_str)).join(" "));
+    require(is_right, name, found, || {
+        format!("a list with {}", choice(expected))
     })
 }
 
-pub(super) fn is_true(what: &str, found: Option<bool>) -> Outcome {
-    require(found == Some(true), what, found, || "true".to_owned())
+/// Whether a list has exactly these entries.
+pub(super) fn lists(Figure { name, found }: Figure<'_, Vec<bool>>, expected: &[bool]) -> Outcome {
+    let is_right = found.is_some_and(|found| found == expected);
+    let found = found.map(|found| format!("{found:?}"));
+    require(is_right, name, found, || format!("{expected:?}"))
 }
 
-pub(super) fn is_false(what: &str, found: Option<bool>) -> Outcome {
-    require(found == Some(false), what, found, || "false".to_owned())
+pub(super) fn is_true(Figure { name, found }: Figure<'_, bool>) -> Outcome {
+    require(found == Some(&true), name, found, || "true".to_owned())
+}
+
+pub(super) fn is_false(Figure { name, found }: Figure<'_, bool>) -> Outcome {
+    require(found == Some(&false), name, found, || "false".to_owned())
 }
 
 /// How a number may compare with a limit. A limit may be missing, if it is computed.
-fn compared<T: PartialOrd + Copy + Display>(
-    what: &str,
-    found: Option<T>,
+fn compared<T: PartialOrd + Display>(
+    Figure { name, found }: Figure<'_, T>,
     words: &str,
     limit: Option<T>,
     is_right: impl Fn(&T, &T) -> bool,
 ) -> Outcome {
     let is_right = found
-        .zip(limit)
-        .is_some_and(|(found, limit)| is_right(&found, &limit));
-    require(is_right, what, found, || match limit {
+        .zip(limit.as_ref())
+        .is_some_and(|(found, limit)| is_right(found, limit));
+    require(is_right, name, found, || match limit {
         Some(limit) => format!("{words} {limit}"),
         None => "a limit, which is missing".to_owned(),
     })
 }
 
-pub(super) fn equals<T: PartialOrd + Copy + Display>(
-    what: &str,
-    found: Option<T>,
-    expected: T,
-) -> Outcome {
-    compared(what, found, "exactly", Some(expected), T::eq)
+pub(super) fn equals<T: PartialOrd + Display>(figure: Figure<'_, T>, expected: T) -> Outcome {
+    compared(figure, "exactly", Some(expected), T::eq)
 }
 
-pub(super) fn at_least<T: PartialOrd + Copy + Display>(
-    what: &str,
-    found: Option<T>,
-    limit: T,
-) -> Outcome {
-    compared(what, found, "at least", Some(limit), T::ge)
+pub(super) fn at_least<T: PartialOrd + Display>(figure: Figure<'_, T>, limit: T) -> Outcome {
+    compared(figure, "at least", Some(limit), T::ge)
 }
 
-pub(super) fn at_most<T: PartialOrd + Copy + Display>(
-    what: &str,
-    found: Option<T>,
-    limit: T,
-) -> Outcome {
-    compared(what, found, "at most", Some(limit), T::le)
+pub(super) fn at_most<T: PartialOrd + Display>(figure: Figure<'_, T>, limit: T) -> Outcome {
+    compared(figure, "at most", Some(limit), T::le)
 }
 
-/// As [`at_least`], with a limit that is computed from other values of the report.
-pub(super) fn at_least_that<T: PartialOrd + Copy + Display>(
-    what: &str,
-    found: Option<T>,
+/// As [`at_least`], with a limit that is computed from other figures of the report.
+pub(super) fn at_least_that<T: PartialOrd + Display>(
+    figure: Figure<'_, T>,
     limit: Option<T>,
 ) -> Outcome {
-    compared(what, found, "at least", limit, T::ge)
+    compared(figure, "at least", limit, T::ge)
 }
 
-/// As [`at_most`], with a limit that is computed from other values of the report.
-pub(super) fn at_most_that<T: PartialOrd + Copy + Display>(
-    what: &str,
-    found: Option<T>,
+/// As [`at_most`], with a limit that is computed from other figures of the report.
+pub(super) fn at_most_that<T: PartialOrd + Display>(
+    figure: Figure<'_, T>,
     limit: Option<T>,
 ) -> Outcome {
-    compared(what, found, "at most", limit, T::le)
+    compared(figure, "at most", limit, T::le)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::phase::{Counted, Found, ProgramRun, Utc};
     use super::*;
+
+    fn x<T>(found: &T) -> Figure<'_, T> {
+        Figure {
+            name: "x",
+            found: Some(found),
+        }
+    }
+
+    fn missing<T: 'static>() -> Figure<'static, T> {
+        Figure {
+            name: "x",
+            found: None,
+        }
+    }
 
     #[test]
     fn each_rule_can_hold_and_can_fail() {
-        let text = Some("tsc-early");
+        let text = &"tsc-early".to_owned();
+        let texts = &Vec::from(["first", "second"].map(str::to_owned));
+        let list = &BTreeSet::from(["unsynchronised", "slow"].map(str::to_owned));
+        let bools = &Vec::from([true, false]);
         for (holds, fails) in [
-            (is("x", text, "tsc-early"), is("x", text, "tsc")),
+            (is(x(text), "tsc-early"), is(x(text), "tsc")),
             (
-                is_one_of("x", text, &["a", "tsc-early"]),
-                is_one_of("x", text, &["a", "tsc"]),
+                is_one_of(x(text), &["a", "tsc-early"]),
+                is_one_of(x(text), &["a", "tsc"]),
             ),
-            (is_not("x", text, "tsc"), is_not("x", text, "tsc-early")),
-            (is_nothing("x", None), is_nothing("x", Some(""))),
-            (has("x", text, "early"), has("x", text, "late")),
-            (is_true("x", Some(true)), is_true("x", Some(false))),
-            (is_false("x", Some(false)), is_false("x", Some(true))),
-            (equals("x", Some(3), 3), equals("x", Some(3), 4)),
-            (at_least("x", Some(3), 3), at_least("x", Some(2), 3)),
-            (at_most("x", Some(3), 3), at_most("x", Some(4), 3)),
+            (is_not(x(text), "tsc"), is_not(x(text), "tsc-early")),
+            (is_nothing(missing()), is_nothing(x(&String::new()))),
+            (has(x(text), "early"), has(x(text), "late")),
+            (first_has(x(texts), "irs"), first_has(x(texts), "second")),
             (
-                at_least_that("x", Some(2.5), Some(2.5)),
-                at_least_that("x", Some(2.4), Some(2.5)),
+                lists_one_of(x(list), &["x", "slow"]),
+                lists_one_of(x(list), &["slower"]),
+            ),
+            (lists(x(bools), &[true, false]), lists(x(bools), &[true])),
+            (is_true(x(&true)), is_true(x(&false))),
+            (is_false(x(&false)), is_false(x(&true))),
+            (equals(x(&3), 3), equals(x(&3), 4)),
+            (at_least(x(&3), 3), at_least(x(&2), 3)),
+            (at_most(x(&3), 3), at_most(x(&4), 3)),
+            (
+                at_least_that(x(&2.5), Some(2.5)),
+                at_least_that(x(&2.4), Some(2.5)),
             ),
             (
-                at_most_that("x", Some(2.5), Some(2.5)),
-                at_most_that("x", Some(2.6), Some(2.5)),
+                at_most_that(x(&2.5), Some(2.5)),
+                at_most_that(x(&2.6), Some(2.5)),
             ),
         ] {
             assert_eq!(holds, Ok(()));
             assert!(fails.is_err());
         }
-        let list = ["unsynchronised".to_owned(), "slow".to_owned()];
-        assert_eq!(lists_one_of("x", &list, &["x", "slow"]), Ok(()));
-        assert!(lists_one_of("x", &list, &["slower"]).is_err());
     }
 
     #[test]
     fn a_missing_value_satisfies_no_rule_but_that_it_is_missing_or_is_another() {
         for outcome in [
-            is("x", None, ""),
-            is_one_of("x", None, &[""]),
-            has("x", None, ""),
-            lists_one_of("x", &[], &[""]),
-            is_true("x", None),
-            is_false("x", None),
-            equals("x", None, 0),
-            at_least("x", None, 0),
-            at_most("x", None, 0),
-            at_most_that("x", Some(0), None),
-            at_least_that("x", Some(0), None),
+            is(missing(), ""),
+            is_one_of::<String, &str>(missing(), &[""]),
+            has(missing(), ""),
+            first_has(missing(), ""),
+            first_has(x(&Vec::new()), ""),
+            lists_one_of(missing(), &[""]),
+            lists_one_of(x(&BTreeSet::new()), &[""]),
+            lists(missing(), &[]),
+            is_true(missing()),
+            is_false(missing()),
+            equals(missing(), 0),
+            at_least(missing(), 0),
+            at_most(missing(), 0),
+            at_most_that(x(&0), None),
+            at_least_that(x(&0), None),
         ] {
             assert!(outcome.is_err());
         }
-        assert_eq!(is_nothing("x", None), Ok(()));
-        assert_eq!(is_not("x", None, "y"), Ok(()));
+        assert_eq!(is_nothing(missing()), Ok(()));
+        assert_eq!(is_not(missing(), "y"), Ok(()));
+    }
+
+    #[test]
+    fn a_figure_is_in_a_phase_or_in_a_part_which_may_lack_it() {
+        let phase = Phase {
+            done: Some(true),
+            utc: Some(Utc {
+                missed: 3,
+                ..Utc::default()
+            }),
+            program: Some(ProgramRun::default()),
+            ..Phase::default()
+        };
+        assert_eq!(is_true(figure!(phase.done)), Ok(()));
+        assert_eq!(equals(figure!(phase.utc.missed), 3), Ok(()));
+        for (outcome, expected) in [
+            (is(figure!(phase.error), "a"), "error is missing"),
+            (
+                equals(figure!(phase.program.exit_code), 0),
+                "program.exit_code is missing",
+            ),
+            (
+                at_least(figure!(phase.utc.kinds.kernel), 1),
+                "utc.kinds.kernel is missing",
+            ),
+            (
+                is_one_of(figure!(phase.comparison.found), &[Found::Single]),
+                "comparison.found is missing",
+            ),
+        ] {
+            let fault = outcome.unwrap_err();
+            assert!(fault.starts_with(expected), "{fault}");
+        }
     }
 
     #[test]
     fn a_check_holds_in_every_phase_of_its_name_and_needs_one() {
         let phase = |name: &str, missed| Phase {
-            phase: name.to_owned(),
-            missed: Some(missed),
-            ..Phase::default()
+            utc: Some(Utc {
+                missed,
+                ..Utc::default()
+            }),
+            ..Phase::named(name)
         };
         let check = Check::new(
             "p",
             rule("no interval misses", |phase| {
-                at_most("missed", phase.missed, 0)
+                at_most(figure!(phase.utc.missed), 0)
             }),
         );
         assert_eq!(check.fault(&[phase("p", 0), phase("q", 1)]), None);
         assert_eq!(
             check.fault(&[phase("p", 0), phase("p", 1)]).unwrap(),
-            "p: missed is 1, expected at most 0: no interval misses"
+            "p: utc.missed is 1, expected at most 0: no interval misses"
         );
         assert_eq!(
             check.fault(&[phase("q", 0)]).unwrap(),
@@ -311,13 +415,15 @@ mod tests {
 
     #[test]
     fn a_fault_has_the_messages_of_the_program_and_of_the_server() {
-        let mut phase = Phase {
-            phase: "p".to_owned(),
+        let phase = Phase {
             messages: Some("not served".to_owned()),
-            ..Phase::default()
+            counted: Some(Counted {
+                server: "no line".to_owned(),
+                ..Counted::default()
+            }),
+            ..Phase::named("p")
         };
-        phase.counted.server = Some("no line".to_owned());
-        let check = Check::new("p", rule("why", |phase| is_true("done", phase.done)));
+        let check = Check::new("p", rule("why", |phase| is_true(figure!(phase.done))));
         assert_eq!(
             check.fault(&[phase]).unwrap(),
             "p: done is missing, expected true: why; messages: not served; \

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::agreed::{Act, Awaits, Scenario, Trust};
+use super::agreed::{Act, Awaits, Program, Scenario, Trust};
 use super::check::Check;
 use super::expected::{self, Group};
 use super::packages::Daemon;
-use super::programs::{self, Program};
+use super::phase;
+use super::programs;
 use crate::files;
 
 #[derive(Debug, Deserialize)]
@@ -98,13 +99,10 @@ impl Guest {
 pub(super) fn all() -> Result<Vec<Guest>, String> {
     let list: Result<List, _> = toml::from_str(&files::read("tests/vm/guests.toml")?);
     let list = list.map_err(|error| format!("guests.toml: {error}"))?;
-    list.guest
-        .iter()
-        .map(|guest| parsed(&list, guest))
-        .collect()
+    list.guest.iter().map(|guest| parse(&list, guest)).collect()
 }
 
-fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
+fn parse(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     let mut merged = list.defaults.clone();
     merged.extend(guest.clone());
     let guest: Result<Guest, _> = merged.try_into();
@@ -137,10 +135,10 @@ fn checks(guest: &Guest) -> Vec<Check> {
         }
     }
     let first_phase = if guest.is_on_debian() {
-        "machine"
+        phase::MACHINE
     } else {
-        checks.extend(automatic(guest));
-        "before"
+        checks.extend(automatic_checks(guest));
+        phase::BEFORE
     };
     checks.push(Check::new(
         first_phase,
@@ -171,18 +169,18 @@ fn checks(guest: &Guest) -> Vec<Check> {
 }
 
 /// The checks that each guest has that is not on Debian.
-fn automatic(guest: &Guest) -> Vec<Check> {
+fn automatic_checks(guest: &Guest) -> Vec<Check> {
     let mut checks = Vec::new();
     if !guest.out_of_order {
-        checks.extend(Group::ReadingsInOrder.checks("end"));
+        checks.extend(Group::ReadingsInOrder.checks(phase::END));
     }
     // On one CPU no threads exchange readings.
     if guest.cpus > 1 {
-        checks.extend(Group::ThreadsExchange.checks("end"));
+        checks.extend(Group::ThreadsExchange.checks(phase::END));
     }
-    checks.extend(Group::UnixTimeFollows.checks("set_clock"));
+    checks.extend(Group::UnixTimeFollows.checks(phase::SET_CLOCK));
     if !guest.has_own_pace {
-        checks.extend(Group::UnixTimeFollowsPromptly.checks("set_clock"));
+        checks.extend(Group::UnixTimeFollowsPromptly.checks(phase::SET_CLOCK));
     }
     checks
 }
@@ -191,7 +189,7 @@ fn automatic(guest: &Guest) -> Vec<Check> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::report::Phase;
+    use super::super::phase::Phase;
     use super::*;
 
     #[test]
@@ -225,10 +223,7 @@ mod tests {
     #[test]
     fn every_guest_must_say_what_serves_and_whether_readings_are_in_order() {
         for guest in all().unwrap() {
-            let silent = |check: &Check| Phase {
-                phase: check.phase.clone(),
-                ..Phase::default()
-            };
+            let silent = |check: &Check| Phase::named(&check.phase);
             let phases: Vec<Phase> = guest.checks.iter().map(silent).collect();
             let faults: Vec<String> = guest
                 .checks
@@ -242,9 +237,9 @@ mod tests {
                 continue;
             }
             for phase in ["before", "after"] {
-                let state = format!("{phase}: state is missing");
+                let state = format!("{phase}: watched.state is missing");
                 // The rate of these counters changes all the time.
-                let share = format!("{phase}: fast_percent is missing");
+                let share = format!("{phase}: watched.fast_percent is missing");
                 assert!(
                     is_demanded(&state) || is_demanded(&share),
                     "{name}: {phase}"
@@ -262,7 +257,7 @@ mod tests {
             let text = files::read("tests/vm/guests.toml").unwrap();
             toml::from_str::<List>(&text).unwrap()
         };
-        let error = |guest: &str| parsed(&list(), &toml::from_str(guest).unwrap()).err();
+        let error = |guest: &str| parse(&list(), &toml::from_str(guest).unwrap()).err();
         let head = "name = 'x'\nabout = 'y'\n";
         assert_eq!(
             error(&format!("{head}[expect]\ncounter_serves = ['before']")),

@@ -43,7 +43,7 @@ pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
                 .map_err(|why| NotPassed::Skipped(format!("{program} is not here: {why}")))?;
         }
     }
-    kernel()
+    unpack_kernel()
 }
 
 /// Fetches and builds the image of guests without disks.
@@ -60,7 +60,7 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     }
     Ok(Image {
         kernel,
-        initramfs: archive(&root)?,
+        initramfs: pack(&root)?,
         disks: Vec::new(),
         memory_mb: MEMORY_MB,
     })
@@ -80,7 +80,7 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPass
 /// Packs a folder into an archive, beside the folder, that the kernel can unpack
 /// (`Documentation/driver-api/early-userspace/buffer-format.rst`). An initramfs may consist of
 /// several archives.
-pub(super) fn archive(root: &Path) -> Result<PathBuf, NotPassed> {
+fn pack(root: &Path) -> Result<PathBuf, NotPassed> {
     let file = root.with_extension("cpio");
     // With this machine's umask, `tickline run` in the guest may not trust the library's folder.
     let pack = "chmod -R go-w . && find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
@@ -97,7 +97,7 @@ impl Image {
     /// This image, with the files of a folder added.
     pub(super) fn with_files(&self, folder: &Path) -> Result<Self, NotPassed> {
         let mut initramfs = fs::read(&self.initramfs)?;
-        initramfs.extend(fs::read(archive(folder)?)?);
+        initramfs.extend(fs::read(pack(folder)?)?);
         let file = self.initramfs.with_file_name("initramfs-more.cpio");
         fs::write(&file, initramfs)?;
         Ok(Self {
@@ -108,7 +108,7 @@ impl Image {
 }
 
 /// Unpacks the kernel from its package into `target/vm`. Nothing is installed on this machine.
-fn kernel() -> Result<PathBuf, NotPassed> {
+fn unpack_kernel() -> Result<PathBuf, NotPassed> {
     let unpacked = super::folder().join("kernel");
     if let Some(kernel) = boot_file(&unpacked, "vmlinuz-") {
         return Ok(kernel);
@@ -120,7 +120,7 @@ fn kernel() -> Result<PathBuf, NotPassed> {
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "))
         .filter(|name| name.starts_with("linux-image-"))
-        .ok_or_else(|| missing("apt does not know linux-image-cloud-amd64"))?;
+        .ok_or_else(|| missing(&format!("apt does not know {KERNEL_PACKAGE}")))?;
     println!("fetching {package}");
     packages::download(&[package], &unpacked)?;
     boot_file(&unpacked, "vmlinuz-")

@@ -1,9 +1,9 @@
 //! Judges a guest's report by the checks of the guest.
 
-use super::check::Check;
+use super::check::{Check, named};
 use super::guest::Guest;
+use super::phase::{self, Found, Phase};
 use super::qemu::Run;
-use super::report::{Phase, named};
 use crate::outcome::NotPassed;
 
 /// Judges a run.
@@ -12,7 +12,7 @@ pub(super) fn judge(guest: &Guest, run: &Run) -> Result<(), NotPassed> {
     if let Some(broken) = &run.broken {
         faults.push(format!("the guest broke: {broken}"));
     }
-    for phase in named(&run.phases, "error") {
+    for phase in named(&run.phases, phase::ERROR) {
         let error = phase.error.as_deref().unwrap_or("unknown");
         faults.push(format!("the guest's error: {error}"));
     }
@@ -20,7 +20,7 @@ pub(super) fn judge(guest: &Guest, run: &Run) -> Result<(), NotPassed> {
     if !faults.is_empty() {
         return Err(NotPassed::Failed(faults.join("\n")));
     }
-    match unavailable(&run.phases).or_else(|| untestable(&run.phases)) {
+    match requirement(&run.phases).or_else(|| untestable(&run.phases)) {
         Some(requirement) => Err(NotPassed::Skipped(requirement)),
         None => Ok(()),
     }
@@ -47,7 +47,8 @@ pub(super) fn violated<'a>(
 /// Whether a phase is missing because the guest lacks a requirement. If a program is unavailable,
 /// only its own phases, `PROGRAM MODE`, are excused.
 fn is_excused(check: &Check, phases: &[Phase]) -> bool {
-    named(phases, "unavailable").any(|phase| match &phase.program {
+    let mut unavailable = phases.iter().filter_map(|phase| phase.unavailable.as_ref());
+    unavailable.any(|unavailable| match &unavailable.program {
         None => true,
         Some(program) => {
             let own = check.phase.rsplit_once(' ');
@@ -57,8 +58,9 @@ fn is_excused(check: &Check, phases: &[Phase]) -> bool {
 }
 
 /// The requirement that this guest lacks.
-fn unavailable(phases: &[Phase]) -> Option<String> {
-    named(phases, "unavailable").find_map(|phase| phase.what.clone())
+fn requirement(phases: &[Phase]) -> Option<String> {
+    let mut unavailable = phases.iter().filter_map(|phase| phase.unavailable.as_ref());
+    Some(unavailable.next()?.what.clone())
 }
 
 /// A reason not to judge the guest: its clock reports that it could not compare the CPUs' counters.
@@ -66,15 +68,17 @@ fn unavailable(phases: &[Phase]) -> Option<String> {
 /// clock uses the counter anyway, or names another reason, the guest is judged.
 fn untestable(phases: &[Phase]) -> Option<String> {
     let is_untestable = |phase: &&Phase| {
-        phase.phase != "start"
-            && phase.comparison.found.as_deref() == Some("impossible")
-            && phase.state.as_deref() == Some("fallback")
-            && phase.reason.as_deref() == Some("untestable")
+        let comparison = phase.comparison.as_ref();
+        let is_impossible = comparison.is_some_and(|one| one.found == Found::Impossible);
+        let is_reason = phase.watched.as_ref().is_some_and(|watched| {
+            watched.state == "fallback" && watched.reason.as_deref() == Some("untestable")
+        });
+        phase.name != phase::START && is_impossible && is_reason
     };
     let phase = phases.iter().find(is_untestable)?;
     Some(format!(
         "{}: the CPUs' counters could not be compared, on a machine that is too busy",
-        phase.phase
+        phase.name
     ))
 }
 

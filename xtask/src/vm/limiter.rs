@@ -10,8 +10,8 @@ use crate::dist::TARGET;
 use crate::files::{read, root, store};
 use crate::outcome::NotPassed;
 
-/// A folder with both programs.
-pub(super) fn folder() -> Result<PathBuf, NotPassed> {
+/// Builds both programs. Returns a folder with them.
+pub(super) fn build() -> Result<PathBuf, NotPassed> {
     let to = super::folder().join("limiter-files");
     let patch = root().join("crates/tickline-quanta/patch/0.12");
     let patch = format!("\n[patch.crates-io]\nquanta.path = {patch:?}\n");

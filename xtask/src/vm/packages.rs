@@ -32,8 +32,9 @@ pub(super) struct Daemon {
     features: String,
 }
 
-/// A folder with the daemon, the dynamic linker and all libraries, at their paths in the guest.
-pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
+/// Collects the daemon, the dynamic linker and all libraries in a folder, at their paths in the
+/// guest.
+pub(super) fn collect(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     let to = super::folder().join(format!("{}-files", daemon.package));
     if daemon.package.contains('@') {
         fs::remove_dir_all(&to).ok();

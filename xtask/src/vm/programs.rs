@@ -4,8 +4,9 @@
 
 use std::fs;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::agreed::{Mode, Program};
 use super::check::Check;
 use super::expected::{self, Group};
 use super::image::{self, Image, boot_file, put};
@@ -16,32 +17,10 @@ use crate::outcome::NotPassed;
 /// The memory of a guest, MB. Postgres, Java and Node run in it at the same time.
 const MEMORY_MB: &str = "2048";
 
-/// The ways in which a program gets its time.
-pub(super) const MODES: [&str; 3] = ["native", "run", "preload"];
-
-/// The phase in which programs exchange readings while the server is killed, started and stopped.
-pub(super) const SERVED_EXCHANGE: &str = "served exchange";
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
     program: Vec<Program>,
-}
-
-/// A program; `programs.toml` explains the fields. The guest gets the programs as JSON.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Program {
-    pub(super) name: String,
-    about: String,
-    file: String,
-    command: String,
-    calls: u64,
-    least: f64,
-    #[serde(default, rename = "static")]
-    is_static: bool,
-    #[serde(default, rename = "server")]
-    is_server: bool,
 }
 
 /// The program whose own measurements have goals, and a table.
@@ -55,12 +34,6 @@ pub(super) fn all() -> Result<Vec<Program>, String> {
 }
 
 impl Program {
-    /// The phase of the guest's report in which the program runs in a mode, or exchanges
-    /// readings.
-    pub(super) fn phase_in(&self, mode: &str) -> String {
-        format!("{} {mode}", self.name)
-    }
-
     /// The phases of the report on this program, with the groups of rules for each.
     fn expect(&self) -> Vec<(String, Vec<Group>)> {
         let mut native = vec![Group::LoadWorks, Group::LoadNative];
@@ -73,14 +46,14 @@ impl Program {
             run.push(Group::LoadUnderRun);
         }
         let mut phases = vec![
-            (self.phase_in("native"), native),
-            (self.phase_in("run"), run),
+            (Mode::Native.phase_of(&self.name), native),
+            (Mode::Run.phase_of(&self.name), run),
         ];
-        if !self.is_static {
-            phases.push((self.phase_in("preload"), preload));
+        if self.has(Mode::Preload) {
+            phases.push((Mode::Preload.phase_of(&self.name), preload));
         }
         if !self.is_server {
-            phases.push((self.phase_in(SERVED_EXCHANGE), vec![Group::ServedExchange]));
+            phases.push((self.exchange_phase(), vec![Group::ServedExchange]));
         }
         phases
     }
@@ -97,7 +70,7 @@ impl Program {
                 checks.extend(group.checks(&phase));
             }
         }
-        let run = self.phase_in("run");
+        let run = Mode::Run.phase_of(&self.name);
         if self.least > 0.0 {
             checks.push(Check::new(&run, expected::ratio(self.least * share)));
         }

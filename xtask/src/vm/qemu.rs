@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::agreed::Request;
+use super::agreed::{Message, Request};
 use super::guest::Guest;
 use super::image::{Image, QEMU};
-use super::report::Phase;
+use super::phase::{self, Phase};
 
 /// The longest time without a report from a guest, or without an answer from QEMU's monitor. The
 /// longest phase takes a minute, in which Postgres fills its table.
@@ -53,7 +53,7 @@ impl Run {
     /// The run of a guest for which this machine lacks a requirement.
     pub(super) fn unavailable(reason: &str) -> Self {
         Self {
-            phases: vec![Phase::unavailable(reason)],
+            phases: vec![Phase::unavailable(reason, None)],
             ..Self::default()
         }
     }
@@ -188,27 +188,29 @@ impl<'a> Machine<'a> {
                 }
                 Word::Never(why) => return Err(io::Error::other(why)),
             };
-            let sent = |error| io::Error::other(format!("the guest sent '{line}': {error}"));
-            let value: Value = serde_json::from_str(&line).map_err(sent)?;
+            let message: Message = serde_json::from_str(&line)
+                .map_err(|error| io::Error::other(format!("the guest sent '{line}': {error}")))?;
             // A guest with Debian takes many minutes, so show its progress.
             if !self.image.disks.is_empty() {
                 println!("    {line}");
             }
-            if value["host"].is_string() {
-                self.act(serde_json::from_value(value).map_err(sent)?)?;
-                continue;
-            }
+            let phase = match message {
+                Message::Phase(phase) => *phase,
+                Message::Request(request) => {
+                    self.act(request)?;
+                    continue;
+                }
+            };
             let since_last = last_line.elapsed();
             last_line = Instant::now();
             run.lines += &format!("{line}\n");
-            let phase: Phase = serde_json::from_value(value).map_err(sent)?;
-            let name = phase.phase.clone();
+            let name = phase.name.clone();
             let guest_ms = phase.ms.unwrap_or(0);
             run.phases.push(phase);
             match name.as_str() {
-                "end" => return Ok(None),
-                "error" => return Err(io::Error::other("the guest gave up")),
-                "start" if !self.guest.has_own_pace => {
+                phase::END => return Ok(None),
+                phase::ERROR => return Err(io::Error::other("the guest gave up")),
+                phase::START if !self.guest.has_own_pace => {
                     let our_ms = u64::try_from(since_last.as_millis()).unwrap_or(u64::MAX);
                     if is_wrong_pace(guest_ms, our_ms) {
                         let reason = format!("its first {guest_ms} ms took {our_ms} ms here");
@@ -481,18 +483,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_unknown_or_lacks_its_ticks_is_refused() {
-        let request = |value| serde_json::from_value::<Request>(value).ok();
-        let migrate = Request::Migrate {
-            cpu: None,
-            ticks: 5,
-        };
-        assert_eq!(
-            request(json!({ "host": "migrate", "ticks": 5 })),
-            Some(migrate)
-        );
-        assert_eq!(request(json!({ "host": "pause" })), Some(Request::Pause));
-        assert_eq!(request(json!({ "host": "migrate" })), None);
-        assert_eq!(request(json!({ "host": "puase" })), None);
+    fn a_line_that_is_no_phase_and_no_request_is_refused() {
+        let is_message = |line: &str| serde_json::from_str::<Message>(line).is_ok();
+        assert!(is_message(r#"{ "phase": { "name": "end" } }"#));
+        assert!(is_message(r#"{ "request": "pause" }"#));
+        assert!(!is_message(r#"{ "phase": { "name": "end", "done": 1 } }"#));
+        assert!(!is_message(r#"{ "request": "puase" }"#));
+        assert!(!is_message("[    0.000000] Linux version 6.1"));
     }
 }

@@ -14,6 +14,7 @@ use std::process::Command;
 
 use super::guest::Guest;
 use super::image::QEMU;
+use super::phase;
 use super::programs::POSTGRES;
 use super::qemu::Run;
 use crate::command::{command, command_of, output};
@@ -145,7 +146,7 @@ const PROGRAMS: Table = Table {
             .chain([format!(
                 "{}{}",
                 " | ".repeat(8),
-                row.result(&["machine", "states", "end"])
+                row.result(&[phase::MACHINE, phase::STATES, phase::END])
             )])
             .collect()
     },
@@ -234,8 +235,9 @@ pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
 pub(super) fn store(guests: &[Guest], rows: &[Row<'_>]) -> Result<(), String> {
     let mut kernels = rows
         .iter()
-        .filter_map(|row| row.first("machine", |phase| phase.kernel.as_ref()));
-    let conditions = conditions(kernels.next().map_or("unknown", String::as_str));
+        .filter_map(|row| row.first(phase::MACHINE, |phase| phase.machine.as_ref()))
+        .map(|machine| machine.kernel.as_str());
+    let conditions = conditions(kernels.next().unwrap_or("unknown"));
     for table in tables_of(rows) {
         let block = format!("{conditions}\n\n{}", table.merged(guests, rows)?);
         files::store_block(table.file, table.block, &block)?;

@@ -6,16 +6,16 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tickline::{Clock, ClockBuilder, ClockState, Event, Reason};
 use tickline_observe::Bracket;
 
 use crate::agreed::{Act, INTERVAL_MS, Request, Trust};
 use crate::brackets::comparison;
-use crate::doctor::{program, tickline};
+use crate::doctor::{diagnose, tickline};
 use crate::lab::{Lab, PATIENCE, wait_for};
-use crate::readers::Readers;
-use crate::resume::{resumed, suspend_for};
+use crate::phase::{self, Limited, Noticed, Phase};
+use crate::readers::{Counts, Readers};
+use crate::resume::{suspend_for, watch_resumed};
 use crate::settings::{Settings, Waive};
 use crate::{cost, machine, migrate, report, served, system, utc, who};
 
@@ -40,7 +40,7 @@ const AHEAD_TICKS: i64 = 1 << 32;
 ///
 /// If a setting is wrong, the clock cannot be made, or the act fails.
 pub(crate) fn run() -> io::Result<()> {
-    report::send_line(&machine::facts());
+    report::send(machine::facts());
     let settings = Settings::read()?;
     let act = settings.act;
     let clock = builder(&settings).build().map_err(io::Error::other)?;
@@ -57,13 +57,13 @@ pub(crate) fn run() -> io::Result<()> {
             readers: &readers,
             awaits: settings.awaits,
         };
-        lab.watch_until_settled("start");
-        lab.watch("before", QUIET);
+        lab.watch_until_settled(phase::START);
+        lab.watch(phase::BEFORE, QUIET);
         let done = perform(&lab, &settings);
-        lab.watch("after", QUIET);
+        lab.watch(phase::AFTER, QUIET);
         set_clock(&lab, &[1]);
         readers.stop();
-        report::send_line(&program("program", &mut tickline()));
+        report::send(diagnose("program", &mut tickline()));
         match act {
             Act::AskProgram => done.and(ask_program(&lab)),
             Act::Serve => done.and(served::serve_caller()),
@@ -73,12 +73,12 @@ pub(crate) fn run() -> io::Result<()> {
             _ => done,
         }
     })?;
-    report::send_line(&json!({
-        "phase": "end",
-        "comparison": comparison(clock.status().comparison),
-        "readers": readers.counts().since(&crate::readers::Counts::default()),
-        "cost": cost::measure(&clock),
-    }));
+    report::send(Phase {
+        comparison: Some(comparison(clock.status().comparison)),
+        readers: Some(readers.counts().since(&Counts::default())),
+        cost: Some(cost::measure(&clock)),
+        ..Phase::named(phase::END)
+    });
     Ok(())
 }
 
@@ -88,20 +88,22 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for (name, phase) in [("hpet", "program_hpet"), ("acpi_pm", "program_acpi_pm")] {
         machine::choose_clocksource(name)?;
-        report::send_line(&program(phase, &mut tickline()));
+        report::send(diagnose(phase, &mut tickline()));
     }
     // The program repairs the present clocksource.
-    let mut report = report::output(
+    let mended = report::output(
         "program_mended",
         tickline().args(["doctor", "--fix", "--yes"]).output(),
     );
-    report["clocksource"] = machine::clocksource().into();
-    report::send_line(&report);
+    report::send(Phase {
+        clocksource: Some(machine::clocksource()),
+        ..mended
+    });
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
-    report::send_line(&program("program_masked", &mut tickline()));
+    report::send(diagnose("program_masked", &mut tickline()));
     system::mount(c"sysfs", c"/sys")?;
-    report::send_line(&program(
+    report::send(diagnose(
         "program_denied",
         system::without_counter(&mut tickline()),
     ));
@@ -113,20 +115,22 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 /// which the second CPU's counter is ahead, and runs the limiter over quanta and over tickline, and
 /// the program `tickline`.
 fn limit() -> io::Result<()> {
-    let limiter = |phase: &str, over: &str| {
-        report::send_line(&report::output(
-            phase,
-            Command::new(format!("/limiter-{over}")).output(),
-        ));
+    let run_limiter = |name: &str, over: &str| {
+        let output = Command::new(format!("/limiter-{over}")).output();
+        let phase = report::output(name, output);
+        report::send(Phase {
+            limited: report::parsed::<Limited>(&phase),
+            ..phase
+        });
     };
-    limiter("limiter_before", "quanta");
+    run_limiter("limiter_before", "quanta");
     report::ask_host(Request::Migrate {
         cpu: Some(1),
         ticks: AHEAD_TICKS,
     })?;
-    limiter("limiter_quanta", "quanta");
-    limiter("limiter_tickline", "tickline");
-    report::send_line(&program("program_ahead", &mut tickline()));
+    run_limiter("limiter_quanta", "quanta");
+    run_limiter("limiter_tickline", "tickline");
+    report::send(diagnose("program_ahead", &mut tickline()));
     Ok(())
 }
 
@@ -182,10 +186,12 @@ fn stand_still(lab: &Lab<'_>, request: Request) {
     lab.watch_until_settled("again");
 }
 
-fn outcome(result: io::Result<()>) -> Value {
-    match result {
-        Ok(()) => json!({ "done": true }),
-        Err(error) => json!({ "done": false, "error": error.to_string() }),
+/// The phase of an act that could be done, or could not.
+fn outcome(result: io::Result<()>) -> Phase {
+    Phase {
+        done: Some(result.is_ok()),
+        error: result.err().map(|error| error.to_string()),
+        ..Phase::default()
     }
 }
 
@@ -221,7 +227,7 @@ fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// The time from `act` until the line has ended; if a gate was closed, until the gate has opened.
-fn act_until_line_ends(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
+fn act_until_line_ends(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Phase {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, ClockState::Fallback(_));
     let before = closed();
@@ -236,36 +242,51 @@ fn act_until(
     lab: &Lab<'_>,
     act: impl FnOnce() -> io::Result<()>,
     is_reached: impl Fn(ClockState) -> bool,
-) -> Value {
+) -> Phase {
     if let Err(error) = act() {
-        return json!({ "reached": false, "error": error.to_string() });
+        return failed(&error);
     }
-    let mut report = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
+    let waited = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
     let status = lab.clock.status();
-    report["clocksource"] = machine::clocksource().into();
-    report["state"] = status.state.code().into();
-    report["reason"] = status.reason().map(|reason| reason.code()).into();
-    // tickline promises one interval, so `cargo xtask vm` judges the time beyond the interval.
-    let after_us = report["after_us"].as_u64().unwrap_or(u64::MAX);
-    report["beyond_interval_us"] = after_us.saturating_sub(INTERVAL_MS * 1_000).into();
-    report
+    let noticed = Noticed {
+        // tickline promises one interval, so `cargo xtask vm` judges the time beyond the interval.
+        beyond_interval_us: waited.after_us.saturating_sub(INTERVAL_MS * 1_000),
+        state: status.state.code().to_owned(),
+        reason: status.reason().map(|reason| reason.code().to_owned()),
+    };
+    Phase {
+        waited: Some(waited),
+        noticed: Some(noticed),
+        ..Phase::default()
+    }
+}
+
+/// The phase of an act that has failed, so that there is no result to wait for.
+fn failed(error: &io::Error) -> Phase {
+    Phase {
+        error: Some(error.to_string()),
+        ..Phase::default()
+    }
 }
 
 /// Sets the clock by each of the steps, s, and reports the time until Unix time follows.
 fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
     for seconds in steps {
-        lab.phase("set_clock", || {
+        lab.phase(phase::SET_CLOCK, || {
             if let Err(error) = system::step_clock(*seconds) {
-                return json!({ "error": error.to_string() });
+                return failed(&error);
             }
             // A step is at least a second, so half a second distinguishes the old time from the
             // new, for any width of the bracket.
-            let mut report = wait_for(PATIENCE, || {
+            let waited = wait_for(PATIENCE, || {
                 let bracket = Bracket::by(libc::CLOCK_REALTIME, || lab.clock.unix_now().as_nanos());
                 bracket.ahead_ns().max(bracket.behind_ns()) < 500_000_000
             });
-            report["seconds"] = (*seconds).into();
-            report
+            Phase {
+                waited: Some(waited),
+                text: Some(format!("by {seconds} s")),
+                ..Phase::default()
+            }
         });
     }
 }
@@ -320,9 +341,8 @@ fn suspend(lab: &Lab<'_>, interval: Option<Duration>) -> io::Result<()> {
         .split_whitespace()
         .any(|state| state == "mem")
     {
-        report::send_line(
-            &json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }),
-        );
+        let what = "this kernel has no suspend to RAM";
+        report::send(Phase::unavailable(what, None));
         return Ok(());
     }
     let mut sleep_s = SLEEP_S;
@@ -331,17 +351,24 @@ fn suspend(lab: &Lab<'_>, interval: Option<Duration>) -> io::Result<()> {
         // While the maximum drift is large, the interval is shorter.
         let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
         lab.phase("grown", || {
-            wait_for(6 * PATIENCE, || {
+            let waited = wait_for(6 * PATIENCE, || {
                 lab.clock.status().interval_ns >= Some(nearly_ns)
-            })
+            });
+            Phase {
+                waited: Some(waited),
+                ..Phase::default()
+            }
         });
     }
     lab.phase("suspend", || {
         let slept = suspend_for(sleep_s);
-        let mut report = resumed(lab.clock);
-        report["done"] = slept.is_ok().into();
-        report["slept_ms"] = slept.map_or(0, |ns| ns / 1_000_000).into();
-        report
+        let resumed = watch_resumed(lab.clock);
+        Phase {
+            done: Some(slept.is_ok()),
+            slept_ms: Some(slept.map_or(0, |ns| ns / 1_000_000)),
+            resumed: Some(resumed),
+            ..Phase::default()
+        }
     });
     lab.readers.pin_again();
     lab.watch_until_settled("again");

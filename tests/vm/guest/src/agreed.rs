@@ -1,9 +1,12 @@
-//! What the guest and `cargo xtask vm` must agree on: the words on the kernel's command line, the
-//! guest's requests, and the limits that both compare with. `xtask/src/vm.rs` compiles this file, too.
+//! What the guest and `cargo xtask vm` must agree on besides the phases of the report (`phase.rs`):
+//! the words on the kernel's command line, the programs on Debian, the guest's requests, and the
+//! limits that both compare with. `xtask/src/vm.rs` compiles this file, too.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use super::phase::Phase;
 
 /// What the guest does. `acts.rs` performs most acts; those on Debian are in `programs.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,15 +105,81 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// What the guest asks the host for: a line that is no phase of its report.
+/// A program on Debian, which `programs.toml` explains. The guest gets the programs as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    /// The file in `/opt` that must have been built.
+    pub(crate) file: String,
+    pub(crate) command: String,
+    pub(crate) calls: u64,
+    pub(crate) least: f64,
+    #[serde(default, rename = "static")]
+    pub(crate) is_static: bool,
+    /// Whether the command starts a server. It then puts the mode's words, from the variable `RUN`,
+    /// before the server's own command.
+    #[serde(default, rename = "server")]
+    pub(crate) is_server: bool,
+}
+
+impl Program {
+    pub(crate) fn has(&self, mode: Mode) -> bool {
+        mode != Mode::Preload || !self.is_static
+    }
+
+    /// The phase in which the program exchanges readings with others, while the server is killed,
+    /// started and stopped.
+    pub(crate) fn exchange_phase(&self) -> String {
+        format!("{} served exchange", self.name)
+    }
+}
+
+/// The way in which a program on Debian gets its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    Native,
+    /// Under `tickline run`.
+    Run,
+    /// With the library in LD_PRELOAD.
+    Preload,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 3] = [Self::Native, Self::Run, Self::Preload];
+
+    /// The phase in which a program runs in this mode.
+    pub(crate) fn phase_of(self, program: &str) -> String {
+        format!("{program} {self}")
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A line of JSON that the guest sends to the host.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    Phase(Box<Phase>),
+    Request(Request),
+}
+
+/// What the guest asks the host for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "host", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// Stop the machine for a while.
     Pause,
     /// Save the machine's state, and load it into a new machine.
     Save,
-    /// The same, with so many ticks more on the new machine's counter, or on the counter of one CPU.
+    /// The same, with so many ticks more on the new machine's counter, or on the counter of one
+    /// CPU.
     Migrate { cpu: Option<u32>, ticks: i64 },
 }
 

@@ -2,9 +2,10 @@
 
 use std::hint::black_box;
 
-use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::monotonic_ns;
+
+use crate::phase::Cost;
 
 /// The number of calls in a batch. A batch takes about 0.1 to 1 ms, also with the OS clock, so that
 /// many batches have no interrupt.
@@ -15,7 +16,7 @@ const CALLS: u64 = 1_000;
 const BATCHES: u32 = 200;
 
 /// The costs of a call of `now_ns`, and of `clock_gettime`.
-pub(crate) fn measure(clock: &Clock) -> Value {
+pub(crate) fn measure(clock: &Clock) -> Cost {
     let mut now_ns = u64::MAX;
     let mut os_ns = u64::MAX;
     for _ in 0..BATCHES {
@@ -26,9 +27,9 @@ pub(crate) fn measure(clock: &Clock) -> Value {
         now_ns = now_ns.min(middle_ns - start_ns);
         os_ns = os_ns.min(monotonic_ns() - middle_ns);
     }
-    json!({
-        "ps_a_call": now_ns * 1_000 / CALLS,
-        "os_ps_a_call": os_ns * 1_000 / CALLS,
-        "os_to_now_percent": os_ns * 100 / now_ns.max(1),
-    })
+    Cost {
+        ps_a_call: now_ns * 1_000 / CALLS,
+        os_ps_a_call: os_ns * 1_000 / CALLS,
+        os_to_now_percent: os_ns * 100 / now_ns.max(1),
+    }
 }

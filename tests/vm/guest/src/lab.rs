@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tickline::{Clock, ClockState};
 use tickline_observe::{monotonic_ns, wait_until};
 
 use crate::agreed::Awaits;
-use crate::brackets::Brackets;
+use crate::brackets::{Brackets, comparison};
+use crate::phase::{Phase, Waited};
 use crate::readers::Readers;
 use crate::{machine, report};
 
@@ -30,8 +30,9 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Takes brackets while another thread does `work`, and reports the results of both.
-    pub(crate) fn phase(&self, name: &str, work: impl FnOnce() -> Value + Send) {
+    /// Takes brackets while another thread does `work`, and reports a phase with the results of
+    /// both.
+    pub(crate) fn phase(&self, name: &str, work: impl FnOnce() -> Phase + Send) {
         let start_ns = monotonic_ns();
         let counts = self.readers.counts();
         let mut brackets = Brackets::default();
@@ -41,29 +42,33 @@ impl Lab<'_> {
                 brackets.take_row(self.clock, ROW);
                 thread::sleep(PAUSE);
             }
-            worker
-                .join()
-                .unwrap_or_else(|_| json!({ "error": "panicked" }))
+            worker.join().unwrap_or_else(|_| Phase {
+                error: Some("panicked".to_owned()),
+                ..Phase::default()
+            })
         });
         // On a busy host the clock's thread may be late, so that the line ends. The brackets count
         // these rows; here the guest waits for the next line.
         wait_until(PATIENCE, || {
             self.clock.status().state != ClockState::Calibrating
         });
-        let mut report = brackets.report(self.clock);
-        report["phase"] = name.into();
-        report["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();
-        report["clocksource"] = machine::clocksource().into();
-        report["readers"] = self.readers.counts().since(&counts);
-        report["work"] = done;
-        report::send_line(&report);
+        let status = self.clock.status();
+        report::send(Phase {
+            name: name.to_owned(),
+            ms: Some((monotonic_ns() - start_ns) / 1_000_000),
+            clocksource: Some(machine::clocksource()),
+            watched: Some(brackets.report(&status)),
+            comparison: Some(comparison(status.comparison)),
+            readers: Some(self.readers.counts().since(&counts)),
+            ..done
+        });
     }
 
     /// Takes brackets for `time`.
     pub(crate) fn watch(&self, name: &str, time: Duration) {
         self.phase(name, || {
             thread::sleep(time);
-            Value::Null
+            Phase::default()
         });
     }
 
@@ -79,17 +84,23 @@ impl Lab<'_> {
     /// [`PATIENCE`]. Then takes brackets for one more second.
     pub(crate) fn watch_until_settled(&self, phase: &str) {
         self.phase(phase, || {
-            let reached = wait_for(PATIENCE, || self.is_settled());
+            let waited = wait_for(PATIENCE, || self.is_settled());
             thread::sleep(Duration::from_secs(1));
-            reached
+            Phase {
+                waited: Some(waited),
+                ..Phase::default()
+            }
         });
     }
 }
 
 /// Waits until `happened` is true, but for at most `time`. Returns whether it became true, and
-/// after how many microseconds of the guest's time.
-pub(crate) fn wait_for(time: Duration, happened: impl FnMut() -> bool) -> Value {
+/// after how much of the guest's time.
+pub(crate) fn wait_for(time: Duration, happened: impl FnMut() -> bool) -> Waited {
     let start_ns = monotonic_ns();
     let reached = wait_until(time, happened);
-    json!({ "reached": reached, "after_us": (monotonic_ns() - start_ns) / 1_000 })
+    Waited {
+        reached,
+        after_us: (monotonic_ns() - start_ns) / 1_000,
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use serde_json::{Value, json};
+use crate::phase::{self, Machine, Phase};
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of Linux describes this folder.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -37,13 +37,15 @@ pub(crate) fn cpus() -> usize {
 }
 
 /// The facts for the report. The kernel's messages are on the console.
-pub(crate) fn facts() -> Value {
-    json!({
-        "phase": "machine",
-        "kernel": read("/proc/sys/kernel/osrelease"),
-        "command_line": read("/proc/cmdline"),
-        "cpus": cpus(),
-        "clocksource": clocksource(),
-        "clocksources": read(&format!("{CLOCKSOURCE}/available_clocksource")),
-    })
+pub(crate) fn facts() -> Phase {
+    Phase {
+        clocksource: Some(clocksource()),
+        machine: Some(Machine {
+            kernel: read("/proc/sys/kernel/osrelease"),
+            command_line: read("/proc/cmdline"),
+            cpus: cpus(),
+            clocksources: read(&format!("{CLOCKSOURCE}/available_clocksource")),
+        }),
+        ..Phase::named(phase::MACHINE)
+    }
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod lab;
 mod machine;
 mod migrate;
+mod phase;
 mod programs;
 mod readers;
 mod report;
@@ -27,6 +28,7 @@ mod who;
 use std::io;
 
 use agreed::Act;
+use phase::Phase;
 use settings::Settings;
 
 fn main() {
@@ -67,6 +69,9 @@ fn main() {
 /// Reports the error of `outcome`, if there is one.
 fn finish(outcome: io::Result<()>) {
     if let Err(error) = outcome {
-        report::send_line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
+        report::send(Phase {
+            error: Some(error.to_string()),
+            ..Phase::named(phase::ERROR)
+        });
     }
 }

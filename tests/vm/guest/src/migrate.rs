@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::agreed::Request;
 use crate::doctor::tickline;
 use crate::lab::Lab;
-use crate::resume::resumed;
+use crate::phase::Phase;
+use crate::resume::watch_resumed;
 use crate::{machine, report, system};
 
 /// The phases, and the lead of the next host's counter over the former host's, ms.
@@ -71,29 +72,46 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
         let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;
         lab.phase(phase, || {
             let done = report::ask_host(Request::Migrate { cpu: None, ticks });
-            let mut report = resumed(lab.clock);
-            report["done"] = done.is_ok().into();
-            report["ticks"] = ticks.into();
-            report
+            let resumed = watch_resumed(lab.clock);
+            Phase {
+                done: Some(done.is_ok()),
+                resumed: Some(resumed),
+                text: Some(format!("by {ticks} ticks")),
+                ..Phase::default()
+            }
         });
         lab.watch_until_settled("again");
         lab.watch("moved_steady", Duration::from_secs(1));
     }
-    report::send_line(&watched(watch)?);
+    report::send(end_watch(watch)?);
     Ok(())
 }
 
-/// The report of `tickline watch`.
-fn watched(watch: Child) -> io::Result<Value> {
+/// The changes in the JSON of `tickline watch`.
+#[derive(Debug, Deserialize)]
+struct Document {
+    watch: Watch,
+}
+
+#[derive(Debug, Deserialize)]
+struct Watch {
+    /// Left out if there were none.
+    #[serde(default)]
+    changes: Vec<Change>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Change {
+    kind: String,
+}
+
+/// Ends `tickline watch`, and returns its report.
+fn end_watch(watch: Child) -> io::Result<Phase> {
     system::send(&watch, Signal::SIGTERM)?;
-    let mut report = report::output("watched", watch.wait_with_output());
-    let changes = report["output"]["watch"]["changes"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let jumps = changes
-        .filter(|change| change["kind"] == "counter_jump")
-        .count();
-    report["jumps"] = jumps.into();
-    Ok(report)
+    let phase = report::output("watched", watch.wait_with_output());
+    let jumps = report::parsed(&phase).map(|Document { watch }| {
+        let changes = watch.changes.iter();
+        changes.filter(|one| one.kind == "counter_jump").count()
+    });
+    Ok(Phase { jumps, ..phase })
 }

@@ -13,12 +13,13 @@ use std::fs::{self, File};
 use std::io;
 use std::process::{Child, Command};
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::Deserialize;
 
+use crate::agreed::{Mode, Program};
 use crate::doctor::tickline;
+use crate::phase::{self, Counted, Native, Phase};
 use crate::{machine, report, served};
-use load::{Load, Measured, Mode, NATIVE, PRELOAD, Program, RUN};
+use load::Load;
 
 /// The number of calls for the count of system calls. It is small, because strace stops a program
 /// twice at each system call.
@@ -49,28 +50,29 @@ fn serve() -> io::Result<Child> {
 ///
 /// If the list cannot be read, or no server can be started.
 pub(crate) fn run() -> io::Result<()> {
-    report::send_line(&machine::facts());
+    report::send(machine::facts());
     let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
     let (programs, missing): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_built);
     for Program { name, .. } in missing {
-        let message = format!("{name}: not built, and NOT checked");
-        report::send_line(&json!({ "phase": "unavailable", "what": message, "program": name }));
+        let what = format!("{name}: not built, and NOT checked");
+        report::send(Phase::unavailable(what, Some(name)));
     }
     install()?;
     let server = serve()?;
     let at_first = status();
-    report::send_line(&json!({ "phase": "serve", "status": at_first }));
     let mut leads = Leads::default();
-    leads.add(&at_first);
+    leads.add(&page_of(&at_first));
+    report::send(at_first);
     for program in &programs {
-        for report in in_turns(program, &mut leads) {
-            report::send_line(&report);
+        for phase in run_in_turns(program, &mut leads) {
+            report::send(phase);
         }
     }
     exchange::run(&programs, server)?;
-    report::send_line(
-        &json!({ "phase": "end", "server": fs::read_to_string(LOG).unwrap_or_default() }),
-    );
+    report::send(Phase {
+        text: fs::read_to_string(LOG).ok(),
+        ..Phase::named(phase::END)
+    });
     Ok(())
 }
 
@@ -95,16 +97,16 @@ struct Leads {
 }
 
 impl Leads {
-    fn add(&mut self, status: &Value) {
-        let stated_ns = |lead: &str| status[lead].as_u64().unwrap_or(0);
-        self.lead_ns = self.lead_ns.max(stated_ns("lead_ns"));
-        self.unix_lead_ns = self.unix_lead_ns.max(stated_ns("unix_lead_ns"));
+    fn add(&mut self, page: &Page) {
+        let stated_ns = |lead_ns: Option<i64>| lead_ns.unwrap_or(0).max(0).unsigned_abs();
+        self.lead_ns = self.lead_ns.max(stated_ns(page.lead_ns));
+        self.unix_lead_ns = self.unix_lead_ns.max(stated_ns(page.unix_lead_ns));
     }
 }
 
-/// Runs a program in its modes, which take turns, and returns a report for each mode.
-fn in_turns(program: &Program, leads: &mut Leads) -> Vec<Value> {
-    let modes = [NATIVE, RUN, PRELOAD].into_iter();
+/// Runs a program in its modes, which take turns, and returns a phase for each mode.
+fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
+    let modes = Mode::ALL.into_iter();
     let mut trials: Vec<(Mode, Trial)> = modes
         .filter(|mode| program.has(*mode))
         .map(|mode| (mode, Trial::default()))
@@ -118,41 +120,52 @@ fn in_turns(program: &Program, leads: &mut Leads) -> Vec<Value> {
         let running = trials.iter_mut().filter(|(_, trial)| trial.error.is_none());
         for (mode, trial) in running {
             // The host takes a guest that is silent for minutes for a hung one.
-            let what = format!("{} {}, round {round} of {rounds}", program.name, mode.name);
-            report::send_line(&json!({ "phase": "measuring", "what": what }));
+            let what = format!("{} {mode}, round {round} of {rounds}", program.name);
+            report::send(Phase {
+                text: Some(what),
+                ..Phase::named("measuring")
+            });
             if let Err(error) = trial.measure(program, *mode) {
                 trial.error = Some(error.to_string());
             }
-            leads.add(&status());
+            leads.add(&page_of(&status()));
         }
     }
-    let mut native = Value::Null;
+    // The native mode comes first.
+    let mut native = None;
     trials
         .into_iter()
         .map(|(mode, trial)| {
-            let mut report = json!(trial);
-            if mode == NATIVE {
-                native = json!({ "ns": report["ns"], "figures": report["figures"] });
-            } else {
-                report["native"] = native.clone();
+            let load = phase::Load {
+                lead_ns: leads.lead_ns,
+                unix_lead_ns: leads.unix_lead_ns,
+                ..trial.load
+            };
+            let native_before = native.clone();
+            if mode == Mode::Native {
+                native = Some(Native {
+                    ns: load.ns,
+                    figures: load.figures.clone(),
+                });
             }
-            report["phase"] = format!("{} {}", program.name, mode.name).into();
-            report["lead_ns"] = leads.lead_ns.into();
-            report["unix_lead_ns"] = leads.unix_lead_ns.into();
-            report
+            Phase {
+                error: trial.error,
+                messages: Some(trial.messages),
+                load: Some(load),
+                counted: trial.counted,
+                native: native_before,
+                ..Phase::named(mode.phase_of(&program.name))
+            }
         })
         .collect()
 }
 
-/// A program in one mode, over several processes: the cost of memory accesses in the emulator
-/// depends on their addresses, which differ between processes.
-#[derive(Debug, Default, Serialize)]
+/// A program in one mode, over several processes.
+#[derive(Debug, Default)]
 struct Trial {
-    #[serde(flatten)]
-    measured: Measured,
+    load: phase::Load,
     /// The system calls of a few calls, by strace.
-    counted: Option<Value>,
-    exit_code: Option<i32>,
+    counted: Option<Counted>,
     messages: String,
     /// Why there are no further rounds.
     error: Option<String>,
@@ -163,7 +176,7 @@ impl Trial {
     fn measure(&mut self, program: &Program, mode: Mode) -> load::Result<()> {
         let mut load = Load::start(program, mode)?;
         if self.counted.is_none() {
-            self.counted = Some(least_count(&mut load, mode)?);
+            self.counted = Some(count_several_times(&mut load, mode)?);
         }
         let measurements = if program.is_server {
             SERVER_MEASUREMENTS
@@ -171,11 +184,10 @@ impl Trial {
             1
         };
         for _ in 0..measurements {
-            self.measured
-                .add(&load.ask(program.calls)?, program.calls)?;
+            self.load.add(&load.ask(program.calls)?, program.calls)?;
         }
-        (self.exit_code, self.messages) = load.end()?;
-        if self.exit_code != Some(0) {
+        (self.load.exit_code, self.messages) = load.end()?;
+        if self.load.exit_code != Some(0) {
             return Err("it has not ended in order".into());
         }
         Ok(())
@@ -183,14 +195,14 @@ impl Trial {
 }
 
 /// The smallest of several counts, if the program is served.
-fn least_count(load: &mut Load, mode: Mode) -> load::Result<Value> {
+fn count_several_times(load: &mut Load, mode: Mode) -> load::Result<Counted> {
     let mut least = count(load)?;
     for _ in 1..COUNTS {
-        if mode == NATIVE || least["served_clocks"] == 0 {
+        if mode == Mode::Native || least.served_clocks == 0 {
             break;
         }
         let again = count(load)?;
-        if again["served_clocks"].as_u64() < least["served_clocks"].as_u64() {
+        if again.served_clocks < least.served_clocks {
             least = again;
         }
     }
@@ -199,21 +211,38 @@ fn least_count(load: &mut Load, mode: Mode) -> load::Result<Value> {
 
 /// The count of system calls, with the server's messages meanwhile. If the page had no line, the
 /// system calls are not a fault of the program.
-fn count(load: &mut Load) -> load::Result<Value> {
+fn count(load: &mut Load) -> load::Result<Counted> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();
-    let mut counted = load.counted(COUNTED_CALLS)?;
-    counted["server"] = log().get(before..).into();
-    Ok(counted)
+    let counted = load.count_system_calls(COUNTED_CALLS)?;
+    let server = log().get(before..).unwrap_or_default().to_owned();
+    Ok(Counted { server, ..counted })
+}
+
+/// The state of the page in the JSON of `tickline serve status`. Without a page there is none.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Page {
+    serving: bool,
+    lead_ns: Option<i64>,
+    unix_lead_ns: Option<i64>,
 }
 
 /// The report of `tickline serve status`.
-fn status() -> Value {
+fn status() -> Phase {
     report::output(
-        "status",
+        "serve",
         tickline().args(["serve", "status", "--json", "-"]).output(),
-    )["output"]
-        .take()
+    )
+}
+
+fn page_of(status: &Phase) -> Page {
+    report::parsed(status).unwrap_or_default()
+}
+
+/// Whether a page is served now.
+fn is_serving() -> bool {
+    page_of(&status()).serving
 }
 
 /// The last lines of a text.

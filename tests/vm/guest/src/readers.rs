@@ -8,12 +8,11 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use core_affinity::CoreId;
-use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::{Count, monotonic_ns, wait_until};
 
 use crate::agreed::READINGS;
-use crate::system;
+use crate::{phase, system};
 
 /// The longest wait for [`READINGS`] before the readers stop. A quiet host needs none.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,15 +39,15 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// The counts since `earlier`, and the largest steps since the start.
-    pub(crate) fn since(&self, earlier: &Self) -> Value {
-        json!({
-            "readings": self.ordered.comparisons - earlier.ordered.comparisons,
-            "exchanges": self.followed - earlier.followed,
-            "backward": self.ordered.backward - earlier.ordered.backward,
-            "largest_backward_ns": self.ordered.largest,
-            "backward_in_thread": self.plain.backward - earlier.plain.backward,
-            "os_largest_backward_ns": self.os.largest,
-        })
+    pub(crate) fn since(&self, earlier: &Self) -> phase::Readers {
+        phase::Readers {
+            readings: self.ordered.comparisons - earlier.ordered.comparisons,
+            exchanges: self.followed - earlier.followed,
+            backward: self.ordered.backward - earlier.ordered.backward,
+            largest_backward_ns: self.ordered.largest,
+            backward_in_thread: self.plain.backward - earlier.plain.backward,
+            os_largest_backward_ns: self.os.largest,
+        }
     }
 }
 

@@ -5,12 +5,13 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tickline::{Clock, ClockState};
 use tickline_observe::{Bounded, clock_ns, monotonic_ns};
 
+use crate::phase::Resumed;
+
 /// The time for which the guest watches the clock after a suspend.
-const RESUMED: Duration = Duration::from_secs(2);
+const WATCHED: Duration = Duration::from_secs(2);
 
 /// Sleeps in suspend to RAM. Returns the time suspended by the kernel, ns.
 pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
@@ -23,13 +24,8 @@ pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
     Ok(slept_ns() - before_ns)
 }
 
-/// Watches the clock directly after a resume. Reports four figures:
-///
-/// - the time until which the bounds of readings missed the OS clock, ms,
-/// - the time until which they did so although the state was not `Disrupted`, ms,
-/// - the time until which the state was `Disrupted`, ms,
-/// - the largest lead of readings over the OS clock, us.
-pub(crate) fn resumed(clock: &Clock) -> Value {
+/// Watches the clock directly after a resume.
+pub(crate) fn watch_resumed(clock: &Clock) -> Resumed {
     let start_ns = monotonic_ns();
     let mut outside_ms = 0;
     let mut unreported_ms = 0;
@@ -37,7 +33,7 @@ pub(crate) fn resumed(clock: &Clock) -> Value {
     let mut disrupted_ms = 0;
     loop {
         let at_ms = (monotonic_ns() - start_ns) / 1_000_000;
-        if u128::from(at_ms) > RESUMED.as_millis() {
+        if u128::from(at_ms) > WATCHED.as_millis() {
             break;
         }
         let is_disrupted = || clock.status().state == ClockState::Disrupted;
@@ -56,10 +52,10 @@ pub(crate) fn resumed(clock: &Clock) -> Value {
         }
         thread::sleep(Duration::from_micros(200));
     }
-    json!({
-        "outside_ms": outside_ms,
-        "unreported_ms": unreported_ms,
-        "disrupted_ms": disrupted_ms,
-        "ahead_us": ahead_ns / 1_000,
-    })
+    Resumed {
+        outside_ms,
+        unreported_ms,
+        disrupted_ms,
+        ahead_us: ahead_ns / 1_000,
+    }
 }

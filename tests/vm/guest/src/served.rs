@@ -14,6 +14,7 @@ use tickline_observe::monotonic_ns;
 
 use crate::doctor::tickline;
 use crate::lab::wait_for;
+use crate::phase::{Called, Phase, Served};
 use crate::{machine, report, system};
 
 /// The argument that makes this program the caller, which only calls the clock.
@@ -45,13 +46,15 @@ pub(crate) fn call() {
         }
         least_ns = least_ns.min(last_ns.saturating_sub(begin_ns));
     }
-    let call_ns = least_ns / CALLS;
-    let report = json!({
-        "first_ns": first_ns, "last_ns": last_ns, "backward": backward, "call_ns": call_ns,
-    });
+    let called = Called {
+        first_ns,
+        last_ns,
+        backward,
+        call_ns: least_ns / CALLS,
+    };
     #[expect(clippy::print_stdout, reason = "the first process reads it")]
     {
-        println!("{report}");
+        println!("{}", json!(called));
     }
 }
 
@@ -71,21 +74,29 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
     fs::create_dir_all("/run")?;
-    let native =
-        report::output("native", Command::new("/init").arg(CALLER).output())["output"].take();
-    let mut last_ns = native["last_ns"].clone();
+    let native = report::output("native", Command::new("/init").arg(CALLER).output());
+    let native = report::parsed::<Called>(&native);
+    let native_call_ns = native.as_ref().map(|called| called.call_ns);
+    let mut last_ns = native.map(|called| called.last_ns);
     let mut server = serve(Stdio::piped())?;
-    let mut report_next = |phase: &str, errors: Option<String>| {
-        let mut report = report::output(
-            phase,
+    let mut report_next = |name: &str, messages: Option<String>| {
+        let phase = report::output(
+            name,
             tickline().args(["run", "--", "/init", CALLER]).output(),
         );
-        report["clocksource"] = machine::clocksource().into();
-        report["native"] = native.clone();
-        report["last_ns_before"] = last_ns.take();
-        report["server"] = errors.into();
-        last_ns = report["output"]["last_ns"].clone();
-        report::send_line(&report);
+        let called = report::parsed::<Called>(&phase);
+        let last_ns_before = last_ns;
+        last_ns = called.as_ref().map(|called| called.last_ns);
+        report::send(Phase {
+            clocksource: Some(machine::clocksource()),
+            called,
+            served: Some(Served {
+                native_call_ns,
+                last_ns_before,
+                server: messages,
+            }),
+            ..phase
+        });
     };
     report_next("served", None);
     server.kill()?;

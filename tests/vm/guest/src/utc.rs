@@ -4,32 +4,31 @@
 
 mod claims;
 mod counts;
+mod daemons;
 mod stranger;
 mod world;
 
 use std::fs;
 use std::io;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::wait_until;
-use tickline_utc::sources::chronyd::Channel;
 use tickline_utc::{Utc, UtcSource};
 
 use crate::agreed::{NTPD_RS_LIE, Request, Scenario, TENTH_NS, UTC_READINGS};
-use crate::doctor::{program, tickline};
+use crate::doctor::{diagnose, tickline};
 use crate::lab::wait_for;
+use crate::phase::{Claims, Daemon, Phase, Waited};
 use crate::resume::suspend_for;
 use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
-use claims::Claims;
 use counts::Counts;
+use daemons::{LOG, SEGMENTS, start_chronyd, start_chronyd_with, start_clock_bound, start_ntpd_rs};
 pub(crate) use stranger::{STRANGER, answer};
 use world::{SECOND_NS, World};
 
@@ -58,16 +57,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// 20 s before the end of 2028, s since 1970. chronyd expects leap seconds only at the end of June
 /// and December.
 const BEFORE_LEAP_S: i64 = 1_861_919_980;
-
-const LOG: &str = "/run/daemon.log";
-
-/// The folder of clock-bound's segments.
-const SEGMENTS: &str = "/var/run/clockbound";
-
-/// chronyd's settings: four requests a second (chrony.conf(5)). The server's time is exact, so
-/// chronyd need not reject it for its jitter.
-const SETTINGS: &str = "server 127.0.0.1 iburst minpoll -2 maxpoll -2\n\
-                        pidfile /run/chronyd.pid\nmaxdistance 1000\n";
 
 /// Runs the scenarios.
 ///
@@ -107,54 +96,10 @@ pub(crate) fn run(clock: &Clock, scenarios: &[Scenario]) -> io::Result<()> {
     })
 }
 
-fn chronyd(settings: &str) -> io::Result<Killed> {
-    chronyd_with(&[], settings)
-}
-
-/// Starts chronyd with these options.
-fn chronyd_with(options: &[&str], settings: &str) -> io::Result<Killed> {
-    fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
-    let usual = ["-d", "-u", "root", "-f", "/run/chrony.conf"];
-    daemon("/usr/sbin/chronyd", &[&usual, options].concat())
-}
-
-fn clock_bound() -> io::Result<Killed> {
-    fs::create_dir_all(SEGMENTS)?;
-    fs::write(
-        "/run/clockbound.toml",
-        "[[sources.ntp]]\nserver = \"127.0.0.1\"\n",
-    )?;
-    daemon("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
-}
-
-/// Starts ntpd-rs, with a request each second.
-fn ntpd_rs() -> io::Result<Killed> {
-    fs::write(
-        "/run/ntp.toml",
-        "[observability]\nlog-level = \"info\"\n\
-         [synchronization]\nminimum-agreeing-sources = 1\n\
-         [source-defaults]\npoll-interval-limits = { min = 0, max = 0 }\ninitial-poll-interval = 0\n\
-         [[source]]\nmode = \"server\"\naddress = \"127.0.0.1\"\n",
-    )?;
-    daemon("/usr/bin/ntp-daemon", &["-c", "/run/ntp.toml"])
-}
-
-fn daemon(program: &str, arguments: &[&str]) -> io::Result<Killed> {
-    let log = fs::File::create(LOG)?;
-    let mut daemon = Command::new(program);
-    daemon
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()
-        .map(Killed)
-}
-
-/// Lets time pass, and returns an empty report.
-fn pass(seconds: u64) -> io::Result<Value> {
+/// Lets time pass, and has nothing to report.
+fn pass(seconds: u64) -> io::Result<Phase> {
     thread::sleep(Duration::from_secs(seconds));
-    Ok(json!({}))
+    Ok(Phase::default())
 }
 
 /// Whether chronyd has removed its first offset.
@@ -175,12 +120,12 @@ const ATTEMPTS: u32 = 5;
 
 /// The report of `run` from a time in which chronyd left the clock's rate alone. If there was none,
 /// the last report.
-fn report_while_steady(run: impl Fn() -> Value) -> Value {
+fn report_while_steady(run: impl Fn() -> Phase) -> Phase {
     for _ in 1..ATTEMPTS {
         wait_until(PATIENCE, is_steady);
-        let report = run();
+        let phase = run();
         if is_steady() {
-            return report;
+            return phase;
         }
     }
     run()
@@ -188,14 +133,16 @@ fn report_while_steady(run: impl Fn() -> Value) -> Value {
 
 /// Reports the output of the program `tickline` for a clock that chronyd steers.
 fn report_by_program(scenario: Scenario) -> io::Result<()> {
-    let run = || program(&format!("{scenario}_by_program"), &mut tickline());
-    let mut report = if scenario == Scenario::ReportedSlewing {
+    let run = || diagnose(&format!("{scenario}_by_program"), &mut tickline());
+    let phase = if scenario == Scenario::ReportedSlewing {
         run()
     } else {
         report_while_steady(run)
     };
-    report["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
-    report::send_line(&report);
+    report::send(Phase {
+        kernel_synchronised: Some(system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0),
+        ..phase
+    });
     Ok(())
 }
 
@@ -221,8 +168,8 @@ impl UtcLab<'_> {
         let name = scenario.to_string();
         let name = name.as_str();
         let daemon = match scenario {
-            Scenario::Stranger => return self.stranger(name),
-            Scenario::Kernel => return self.kernel(name),
+            Scenario::Stranger => return self.run_stranger(name),
+            Scenario::Kernel => return self.run_kernel(name),
             Scenario::Lies => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
             Scenario::LiesBeyond => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
             Scenario::Silent => self.follow(name, 0, "", |_| self.fall_silent()),
@@ -243,11 +190,11 @@ impl UtcLab<'_> {
             Scenario::Restarted => {
                 self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd))
             }
-            Scenario::Steered20 => self.steered(name, 20),
-            Scenario::Steered100 => self.steered(name, 100),
-            Scenario::Steered400 => self.steered(name, 400),
+            Scenario::Steered20 => self.steer(name, 20),
+            Scenario::Steered100 => self.steer(name, 100),
+            Scenario::Steered400 => self.steer(name, 400),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
-            Scenario::NtpdRs => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
+            Scenario::NtpdRs => self.synchronise(name, 0, UtcSource::Kernel, start_ntpd_rs, |_| {
                 self.lie(&[NTPD_RS_LIE, -NTPD_RS_LIE], 15)
             }),
             Scenario::Leap => self.follow(name, 0, "", |_| self.leap()),
@@ -256,14 +203,14 @@ impl UtcLab<'_> {
                 [0, 10, -5]
                     .into_iter()
                     .try_for_each(|ahead_s| self.migrate(ahead_s))?;
-                self.back()
+                self.wait_until_back()
             }),
             Scenario::ClockBound => self.follow_clock_bound(name),
         }?;
         match scenario {
             // In these scenarios the source's promise was wrong for a time.
             Scenario::LiesBeyond | Scenario::Moved => {
-                self.phase(&format!("{name}_after"), || self.back())?;
+                self.phase(&format!("{name}_after"), || self.wait_until_back())?;
             }
             Scenario::Reported | Scenario::ReportedRtcsync | Scenario::ReportedSlewing => {
                 report_by_program(scenario)?;
@@ -276,59 +223,60 @@ impl UtcLab<'_> {
 
     /// The clock-bound daemon is killed at the end.
     fn follow_clock_bound(&self, name: &str) -> io::Result<Killed> {
-        let daemon = self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
+        let start = start_clock_bound;
+        let daemon = self.synchronise(name, 0, UtcSource::ClockBound, start, |daemon| {
             thread::sleep(LONGEST);
             // The daemon's segment stays valid for the time that it states.
             send(&daemon.0, Signal::SIGKILL)?;
-            Ok(json!({}))
+            Ok(Phase::default())
         });
         fs::remove_dir_all(SEGMENTS)?;
         daemon
     }
 
     /// Steps the clock ahead and back, while chronyd follows its server.
-    fn step_clock(&self) -> io::Result<Value> {
+    fn step_clock(&self) -> io::Result<Phase> {
         for seconds in [1, -1, 3_600] {
             system::step_clock(seconds)?;
             pass(4)?;
         }
-        self.back()
+        self.wait_until_back()
     }
 
     /// Stops chronyd for some seconds.
-    fn pause(&self, chronyd: &Killed) -> io::Result<Value> {
+    fn pause(&self, chronyd: &Killed) -> io::Result<Phase> {
         pass(1)?;
         self.mark();
         send(&chronyd.0, Signal::SIGSTOP)?;
         pass(5)?;
         send(&chronyd.0, Signal::SIGCONT)?;
-        self.back()
+        self.wait_until_back()
     }
 
     /// Ends chronyd and starts another one, twice.
-    fn restart(&self, chronyd: &mut Killed) -> io::Result<Value> {
+    fn restart(&self, chronyd: &mut Killed) -> io::Result<Phase> {
         for _ in 0..2 {
             pass(2)?;
             send(&chronyd.0, Signal::SIGTERM)?;
             chronyd.0.wait()?;
-            *chronyd = self::chronyd("")?;
+            *chronyd = start_chronyd("")?;
             pass(2)?;
         }
-        self.back()
+        self.wait_until_back()
     }
 
     /// Suspends the machine.
-    fn suspend(&self) -> io::Result<Value> {
+    fn suspend(&self) -> io::Result<Phase> {
         self.run_while_silent(|| {
             self.pass_unseen(suspend_for(6)?.cast_signed());
             Ok(())
         })?;
         pass(6)?;
-        self.back()
+        self.wait_until_back()
     }
 
     /// Makes the server lie by each of these tenths of its stated error, for some seconds each.
-    fn lie(&self, shares: &[i64], seconds: u64) -> io::Result<Value> {
+    fn lie(&self, shares: &[i64], seconds: u64) -> io::Result<Phase> {
         for tenths in shares {
             // ORDERING: Relaxed: the setting orders no memory.
             self.world
@@ -336,7 +284,7 @@ impl UtcLab<'_> {
                 .store(TENTH_NS * tenths, Ordering::Relaxed);
             pass(seconds)?;
         }
-        Ok(json!({}))
+        Ok(Phase::default())
     }
 
     /// Does `work` while the server does not answer.
@@ -348,7 +296,7 @@ impl UtcLab<'_> {
     }
 
     /// Measures the growth of the range while the server is silent.
-    fn fall_silent(&self) -> io::Result<Value> {
+    fn fall_silent(&self) -> io::Result<Phase> {
         pass(8)?; // The skew that chronyd states falls with the first samples.
         let mut grown_ns = 0;
         self.run_while_silent(|| {
@@ -364,7 +312,10 @@ impl UtcLab<'_> {
             grown_ns = width_ns().saturating_sub(before_ns);
             Ok(())
         })?;
-        Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
+        Ok(Phase {
+            grown_ns: Some(u64::try_from(grown_ns).unwrap_or(u64::MAX)),
+            ..Phase::default()
+        })
     }
 
     /// Kills the daemon once enough readings have a range, and the clock `is_ready`.
@@ -373,7 +324,7 @@ impl UtcLab<'_> {
         daemon: &mut Killed,
         is_ready: impl FnMut() -> bool,
         left_s: u64,
-    ) -> io::Result<Value> {
+    ) -> io::Result<Phase> {
         pass(2)?;
         self.wait_until_many_answered();
         wait_until(PATIENCE, is_ready);
@@ -386,7 +337,7 @@ impl UtcLab<'_> {
     /// states no error, so that the ranges are about as narrow as an error of their rate is large.
     /// On a busy host the round trip to the server is longer, and so are the ranges. The scenario
     /// then waits for narrow ones, for at most [`PATIENCE_NARROW`].
-    fn steered(&self, name: &str, ppm: i64) -> io::Result<Killed> {
+    fn steer(&self, name: &str, ppm: i64) -> io::Result<Killed> {
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let start = || {
             // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
@@ -394,7 +345,7 @@ impl UtcLab<'_> {
                 clock.modes = libc::ADJ_FREQUENCY;
                 clock.freq = ppm << 16;
             })?;
-            chronyd_with(&["-x"], "")
+            start_chronyd_with(&["-x"], "")
         };
         let daemon = self.synchronise(name, 0, UtcSource::Chronyd, start, |_| {
             let mut claims = Claims::default();
@@ -408,14 +359,17 @@ impl UtcLab<'_> {
                     && counts.is_narrow()
                     && counts.answered >= UTC_READINGS
             });
-            Ok(json!({ "claims": claims }))
+            Ok(Phase {
+                claims: Some(claims),
+                ..Phase::default()
+            })
         });
         self.world.is_exact.store(false, Ordering::Relaxed); // ORDERING: orders no memory
         daemon
     }
 
     /// Makes the server announce a leap second at the end of the day, and insert it.
-    fn leap(&self) -> io::Result<Value> {
+    fn leap(&self) -> io::Result<Phase> {
         let day_ns = 86_400 * SECOND_NS;
         let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
         self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: orders no memory
@@ -425,7 +379,7 @@ impl UtcLab<'_> {
         }
         self.world.leap.store(0, Ordering::Relaxed); // ORDERING: orders no memory
         pass(8)?;
-        self.back()
+        self.wait_until_back()
     }
 
     /// Makes the host move the machine to another host, whose counter is ahead.
@@ -443,17 +397,20 @@ impl UtcLab<'_> {
     }
 
     /// Waits until chronyd is the source again.
-    fn back(&self) -> io::Result<Value> {
-        Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }))
+    fn wait_until_back(&self) -> io::Result<Phase> {
+        Ok(Phase {
+            waited: Some(self.wait_for(UtcSource::Chronyd)),
+            ..Phase::default()
+        })
     }
 
     /// No NTP daemon runs, and a program of user nobody answers in chronyd's place.
-    fn stranger(&self, name: &str) -> io::Result<()> {
+    fn run_stranger(&self, name: &str) -> io::Result<()> {
         self.set_clock(0)?;
         wait_until(PATIENCE, || self.utc.now().is_err());
         let _stranger = stranger::start()?;
         self.phase(name, || pass(4))?;
-        report::send_line(&program(&format!("{name}_by_program"), &mut tickline()));
+        report::send(diagnose(&format!("{name}_by_program"), &mut tickline()));
         Ok(())
     }
 
@@ -461,7 +418,7 @@ impl UtcLab<'_> {
     /// kernel, as a daemon does. First the error is at most 3 ms. Then it is 2 ms, which the kernel
     /// slews, and at most 1 ms more. A whole multiple of 500 us would be no claim (`kernel.rs` in
     /// tickline). After the clock was set, an update counts only if there was an update before it.
-    fn kernel(&self, name: &str) -> io::Result<()> {
+    fn run_kernel(&self, name: &str) -> io::Result<()> {
         self.phase(name, || {
             for (ahead_ns, offset_us, maxerror_us) in
                 [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)]
@@ -484,7 +441,7 @@ impl UtcLab<'_> {
             // After the clock was set, the kernel reports it as unsynchronised.
             system::step_clock(1)?;
             thread::sleep(Duration::from_secs(3));
-            Ok(json!({}))
+            Ok(Phase::default())
         })
     }
 
@@ -505,13 +462,13 @@ impl UtcLab<'_> {
         name: &str,
         ahead_ns: i64,
         settings: &str,
-        work: impl FnOnce(&mut Killed) -> io::Result<Value>,
+        work: impl FnOnce(&mut Killed) -> io::Result<Phase>,
     ) -> io::Result<Killed> {
         self.synchronise(
             name,
             ahead_ns,
             UtcSource::Chronyd,
-            || chronyd(settings),
+            || start_chronyd(settings),
             work,
         )
     }
@@ -524,19 +481,24 @@ impl UtcLab<'_> {
         ahead_ns: i64,
         source: UtcSource,
         start: impl FnOnce() -> io::Result<Killed>,
-        work: impl FnOnce(&mut Killed) -> io::Result<Value>,
+        work: impl FnOnce(&mut Killed) -> io::Result<Phase>,
     ) -> io::Result<Killed> {
         self.set_clock(ahead_ns)?;
         // Wait until the claim of an earlier daemon has ended.
         wait_until(PATIENCE, || self.utc.now().is_err());
         let mut daemon = start()?;
         self.phase(name, || {
-            let reached = self.wait_for(source);
-            let mut done = work(&mut daemon)?;
-            done["synchronised"] = reached;
-            done["log"] = fs::read_to_string(LOG)?.into();
-            done["channel"] = self.utc.chronyd_channel().map(Channel::code).into();
-            Ok(done)
+            let synchronised = self.wait_for(source);
+            let done = work(&mut daemon)?;
+            let channel = self.utc.chronyd_channel();
+            Ok(Phase {
+                daemon: Some(Daemon {
+                    synchronised,
+                    log: fs::read_to_string(LOG)?,
+                    channel: channel.map(|channel| channel.code().to_owned()),
+                }),
+                ..done
+            })
         })?;
         Ok(daemon)
     }
@@ -552,7 +514,7 @@ impl UtcLab<'_> {
         system::set_clock(self.world.now_ns() + ahead_ns)
     }
 
-    fn wait_for(&self, source: UtcSource) -> Value {
+    fn wait_for(&self, source: UtcSource) -> Waited {
         wait_for(PATIENCE, || {
             self.utc
                 .now()
@@ -561,7 +523,7 @@ impl UtcLab<'_> {
     }
 
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
-    fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
+    fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Phase>) -> io::Result<()> {
         let stop = AtomicBool::new(false);
         let start_ns = self.world.now_ns();
         *self.counts() = Counts::default();
@@ -588,10 +550,14 @@ impl UtcLab<'_> {
             stop.store(true, Ordering::Relaxed);
             done
         });
-        let mut report = self.counts().report(name);
-        report["ms"] = ((self.world.now_ns() - start_ns) / 1_000_000).into();
-        report["work"] = done?;
-        report::send_line(&report);
+        let utc = self.counts().report();
+        let ms = (self.world.now_ns() - start_ns) / 1_000_000;
+        report::send(Phase {
+            name: name.to_owned(),
+            ms: Some(ms.unsigned_abs()),
+            utc: Some(utc),
+            ..done?
+        });
         Ok(())
     }
 }

@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Deserialize;
 use tickline_observe::monotonic_ns;
 
 use crate::doctor::tickline;
+use crate::phase::{Caller, DiagnosedMachine, Phase, Who};
 use crate::{machine, report, system};
 
 /// The argument that makes this program the asker, which only asks for the time.
@@ -63,6 +64,24 @@ pub(crate) fn ask() {
     }
 }
 
+/// A part of the JSON of `tickline who`.
+#[derive(Debug, Deserialize)]
+struct Document {
+    machine: DiagnosedMachine,
+    who: Count,
+}
+
+/// What `tickline who` has counted, and when. Without a count, the times are null.
+#[derive(Debug, Deserialize)]
+struct Count {
+    counted_s: Option<f64>,
+    from_monotonic_ns: Option<u64>,
+    until_monotonic_ns: Option<u64>,
+    lost_calls: u64,
+    callers: Vec<Caller>,
+    instead: Vec<String>,
+}
+
 /// Runs `tickline who` without tracefs, as the user `nobody`, and on the asker, first while each
 /// reading of the clock is a system call, and then while it is not.
 ///
@@ -72,9 +91,11 @@ pub(crate) fn ask() {
 pub(crate) fn watch_asker() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
-    report::send_line(&who("who_unmounted", &mut tickline(), None, 0));
+    let (unmounted, _) = run_who("who_unmounted", &mut tickline(), None, 0);
+    report::send(unmounted);
     system::mount(c"tracefs", c"/sys/kernel/tracing")?;
-    report::send_line(&who("who_nobody", tickline().uid(NOBODY), None, 0));
+    let (as_nobody, _) = run_who("who_nobody", tickline().uid(NOBODY), None, 0);
+    report::send(as_nobody);
     for (phase, clocksource) in [
         ("who_hpet", "hpet"),
         ("who_tsc", first.as_str()),
@@ -88,26 +109,27 @@ pub(crate) fn watch_asker() -> io::Result<()> {
             .spawn()?;
         let pid = asker.id();
         let process = (phase == "who_pid").then_some(pid);
-        let mut report = who(phase, &mut tickline(), process, pid);
+        let (mut phase, count) = run_who(phase, &mut tickline(), process, pid);
+        let count = count.as_ref();
         // The asker counts its own calls in the time in which `tickline who` has counted.
-        let end = |name: &str| report["who"][name].as_u64().unwrap_or(0);
+        let from_ns = count.and_then(|count| count.from_monotonic_ns);
+        let until_ns = count.and_then(|count| count.until_monotonic_ns);
         if let Some(mut input) = asker.stdin.take() {
-            writeln!(
-                input,
-                "{} {}",
-                end("from_monotonic_ns"),
-                end("until_monotonic_ns")
-            )?;
+            let [from_ns, until_ns] = [from_ns, until_ns].map(Option::unwrap_or_default);
+            writeln!(input, "{from_ns} {until_ns}")?;
         }
         let output = asker.wait_with_output()?;
         let asked: f64 = String::from_utf8_lossy(&output.stdout)
             .trim()
             .parse()
             .unwrap_or(0.0);
-        let per_second = report["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
-        let counted = per_second * report["who"]["counted_s"].as_f64().unwrap_or(0.0);
-        report["counted_permille"] = permille(counted / asked).into();
-        report::send_line(&report);
+        let counted_s = count.and_then(|count| count.counted_s).unwrap_or(0.0);
+        let row = phase.asker.as_ref();
+        let counted = row.map_or(0.0, |row| row.calls_per_second) * counted_s;
+        if let Some(who) = &mut phase.who {
+            who.counted_permille = Some(permille(counted / asked));
+        }
+        report::send(phase);
     }
     machine::choose_clocksource(&first)
 }
@@ -121,31 +143,51 @@ fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
 
-/// The report of `tickline who` on this process, or on all, with the row of `asker`.
-fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
+/// Runs `tickline who` on this process, or on all. Returns the report, with the row of `asker`, and
+/// the count, if there is one.
+fn run_who(
+    phase: &str,
+    command: &mut Command,
+    process: Option<u32>,
+    asker: u32,
+) -> (Phase, Option<Count>) {
     command.arg("who").args(process.map(|pid| pid.to_string()));
-    let mut report = report::output(
+    let phase = report::output(
         phase,
         command
             .args(["--duration", COUNTS_FOR, "--json", "-"])
             .output(),
     );
-    let output = report["output"].take();
-    let callers = output["who"]["callers"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let own = |caller: &&Value| caller["pid"] == asker;
-    let row = callers.iter().find(own).cloned().unwrap_or_default();
-    let percent = |key: &str| permille(row[key].as_f64().unwrap_or(0.0) / 100.0);
-    report["clocksource"] = output["machine"]["clocksource"].clone();
-    report["first_is_asker"] = callers.first().is_some_and(|caller| own(&caller)).into();
-    report["asker_rows"] = callers.iter().filter(own).count().into();
-    report["core_permille"] = percent("core_percent").into();
-    report["fixed_core_permille"] = percent("fixed_core_percent").into();
-    report["rows"] = callers.len().into();
-    report["asker"] = row;
-    report["who"] = output["who"].clone();
-    report["finding"] = output["findings"][0].clone();
-    report
+    let Some(Document {
+        machine,
+        who: count,
+    }) = report::parsed(&phase)
+    else {
+        return (phase, None);
+    };
+    let is_asker = |caller: &&Caller| caller.pid == asker;
+    let row = count.callers.iter().find(is_asker).cloned();
+    let of_a_core = |percent: fn(&Caller) -> Option<f64>| {
+        permille(row.as_ref().and_then(percent).unwrap_or(0.0) / 100.0)
+    };
+    let who = Who {
+        rows: count.callers.len(),
+        asker_rows: count.callers.iter().filter(is_asker).count(),
+        first_is_asker: count
+            .callers
+            .first()
+            .is_some_and(|caller| is_asker(&caller)),
+        core_permille: of_a_core(|row| row.core_percent),
+        fixed_core_permille: of_a_core(|row| row.fixed_core_percent),
+        counted_permille: None,
+        lost_calls: count.lost_calls,
+        instead: count.instead.clone(),
+    };
+    let phase = Phase {
+        clocksource: machine.clocksource,
+        who: Some(who),
+        asker: row,
+        ..phase
+    };
+    (phase, Some(count))
 }

@@ -1,7 +1,9 @@
 //! Acts that change a clock or the machine: what must follow, and how soon.
 
 use super::super::agreed::INTERVAL_MS;
-use super::super::check::{Rule, at_least, at_most, at_most_that, is_true, rule, rule_of_order};
+use super::super::check::{
+    Rule, at_least, at_most, at_most_that, figure, is_true, rule, rule_of_order,
+};
 
 /// The longest time until a thread runs in a guest whose CPUs are busy. tickline promises the same
 /// for Unix time after the clock was set.
@@ -17,19 +19,16 @@ const UNREPORTED_MS: u64 = 100;
 const NOTICED_AT_RATE_NS: u64 = NOTICED_MS * 1_000;
 
 pub(super) fn act_done() -> Rule {
-    rule("it could be done", |phase| {
-        is_true("work.done", phase.work.done)
-    })
+    rule("it could be done", |phase| is_true(figure!(phase.done)))
 }
 
 pub(super) fn act_noticed() -> Vec<Rule> {
     vec![
         rule("it is noticed at all", |phase| {
-            is_true("work.reached", phase.work.reached)
+            is_true(figure!(phase.waited.reached))
         }),
         rule("it is noticed within one interval", |phase| {
-            let beyond_us = phase.work.beyond_interval_us;
-            at_most("work.beyond_interval_us", beyond_us, SCHEDULED_US)
+            at_most(figure!(phase.noticed.beyond_interval_us), SCHEDULED_US)
         }),
     ]
 }
@@ -40,30 +39,30 @@ pub(super) fn rate_noticed() -> Vec<Rule> {
     vec![
         act_done(),
         rule("a change of rate is noticed within one interval", |phase| {
-            at_most("ahead_ns", phase.ahead_ns, NOTICED_AT_RATE_NS)
+            at_most(figure!(phase.watched.ahead_ns), NOTICED_AT_RATE_NS)
         }),
         rule("a change of rate is noticed within one interval", |phase| {
-            at_most("behind_ns", phase.behind_ns, NOTICED_AT_RATE_NS)
+            at_most(figure!(phase.watched.behind_ns), NOTICED_AT_RATE_NS)
         }),
     ]
 }
 
 pub(super) fn unix_time_follows() -> Rule {
     rule("Unix time follows a clock that was set", |phase| {
-        is_true("work.reached", phase.work.reached)
+        is_true(figure!(phase.waited.reached))
     })
 }
 
 /// Unix time follows within 50 ms, in guests whose clocks run as fast as the host's.
 pub(super) fn unix_time_follows_promptly() -> Rule {
     rule("it does so within 50 ms", |phase| {
-        at_most("work.after_us", phase.work.after_us, SCHEDULED_US)
+        at_most(figure!(phase.waited.after_us), SCHEDULED_US)
     })
 }
 
 pub(super) fn counter_serves_again() -> Rule {
     rule("the counter is used again", |phase| {
-        is_true("work.reached", phase.work.reached)
+        is_true(figure!(phase.waited.reached))
     })
 }
 
@@ -74,13 +73,14 @@ pub(super) fn machine_moved() -> Vec<Rule> {
     let mut rules = vec![
         act_done(),
         rule("ahead by what was left of the window at most", |phase| {
-            at_most("ahead_ns", phase.ahead_ns, 1_000_000_000)
+            at_most(figure!(phase.watched.ahead_ns), 1_000_000_000)
         }),
         rule("behind by the bound that is claimed at most", |phase| {
-            let bracket_ns = phase.narrowest_bracket_ns;
-            let limit_ns = bracket_ns.zip(phase.widest_bound_ns);
-            let limit_ns = limit_ns.map(|(bracket_ns, bound_ns)| bracket_ns + bound_ns);
-            at_most_that("behind_ns", phase.behind_ns, limit_ns)
+            let limit_ns = phase
+                .watched
+                .as_ref()
+                .and_then(|watched| Some(watched.narrowest_bracket_ns? + watched.widest_bound_ns));
+            at_most_that(figure!(phase.watched.behind_ns), limit_ns)
         }),
     ];
     rules.extend(resumed(NOTICED_MS));
@@ -96,14 +96,10 @@ pub(super) fn machine_resumed() -> Vec<Rule> {
 fn resumed(within_ms: u64) -> Vec<Rule> {
     vec![
         rule("it is off, and does not say so", |phase| {
-            at_most(
-                "work.unreported_ms",
-                phase.work.unreported_ms,
-                UNREPORTED_MS,
-            )
+            at_most(figure!(phase.resumed.unreported_ms), UNREPORTED_MS)
         }),
         rule("the bounds hold again", move |phase| {
-            at_most("work.outside_ms", phase.work.outside_ms, within_ms)
+            at_most(figure!(phase.resumed.outside_ms), within_ms)
         }),
     ]
 }
@@ -111,15 +107,15 @@ fn resumed(within_ms: u64) -> Vec<Rule> {
 /// The readings of a machine that moves to hosts whose counters are behind.
 pub(super) fn no_further_back_than_os() -> Rule {
     rule_of_order("readings step back by no more than the OS clock", |phase| {
-        let largest_ns = phase.readers.largest_backward_ns;
-        let limit_ns = phase.readers.os_largest_backward_ns;
-        at_most_that("readers.largest_backward_ns", largest_ns, limit_ns)
+        let readers = phase.readers.as_ref();
+        let limit_ns = readers.map(|readers| readers.os_largest_backward_ns);
+        at_most_that(figure!(phase.readers.largest_backward_ns), limit_ns)
     })
 }
 
 pub(super) fn slept_beyond_window() -> Rule {
     rule("the machine slept for longer than a window", |phase| {
-        at_least("work.slept_ms", phase.work.slept_ms, 3_000)
+        at_least(figure!(phase.slept_ms), 3_000)
     })
 }
 
@@ -127,13 +123,13 @@ pub(super) fn slept_beyond_window() -> Rule {
 pub(super) fn slept_within_window() -> Vec<Rule> {
     vec![
         rule("the machine slept, and the kernel says so", |phase| {
-            at_least("work.slept_ms", phase.work.slept_ms, 1)
+            at_least(figure!(phase.slept_ms), 1)
         }),
         rule("readings are ahead by as much", |phase| {
-            at_least("work.ahead_us", phase.work.ahead_us, 500_000)
+            at_least(figure!(phase.resumed.ahead_us), 500_000)
         }),
         rule("and the clock says so until they are back", |phase| {
-            at_least("work.disrupted_ms", phase.work.disrupted_ms, 1_000)
+            at_least(figure!(phase.resumed.disrupted_ms), 1_000)
         }),
     ]
 }

@@ -1,13 +1,15 @@
 //! What the program `tickline` says, and programs that read the clock.
 
 use super::super::check::{
-    Rule, at_least, at_least_that, at_most_that, equals, has, is, is_false, is_not, is_true, rule,
+    Rule, at_least, at_least_that, at_most_that, equals, figure, has, is, is_false, is_not,
+    is_true, rule,
 };
+use super::super::phase::Health;
 
 pub(super) fn program_says_counter() -> Vec<Rule> {
     vec![
         rule("the program tickline says the same", |phase| {
-            is_true("output.fast", phase.output.fast)
+            is_true(figure!(phase.diagnosis.fast))
         }),
         right_exit_code(),
     ]
@@ -16,7 +18,7 @@ pub(super) fn program_says_counter() -> Vec<Rule> {
 pub(super) fn program_says_os_clock() -> Vec<Rule> {
     vec![
         rule("the program tickline says the same", |phase| {
-            is_false("output.fast", phase.output.fast)
+            is_false(figure!(phase.diagnosis.fast))
         }),
         right_exit_code(),
     ]
@@ -26,17 +28,20 @@ fn right_exit_code() -> Rule {
     rule(
         "the exit code is 1 if a clock is slow or wrong, or the OS clock serves",
         |phase| {
-            let output = &phase.output;
-            let is_bad = matches!(output.health.level.as_deref(), Some("slow" | "wrong"));
-            let is_negative = is_bad || output.fast != Some(true);
-            equals("exit_code", phase.exit_code, u64::from(is_negative))
+            let diagnosis = phase.diagnosis.as_ref();
+            let is_negative = diagnosis.is_none_or(|diagnosis| {
+                let health = diagnosis.health.as_ref();
+                let is_bad = |health: &Health| matches!(&*health.level, "slow" | "wrong");
+                health.is_some_and(is_bad) || !diagnosis.fast
+            });
+            equals(figure!(phase.program.exit_code), i32::from(is_negative))
         },
     )
 }
 
 fn works() -> Rule {
     rule("the program does its work", |phase| {
-        equals("exit_code", phase.exit_code, 0)
+        equals(figure!(phase.program.exit_code), 0)
     })
 }
 
@@ -44,11 +49,9 @@ fn after_the_program_before() -> Rule {
     rule(
         "its time is not before that of the program before",
         |phase| {
-            at_least_that(
-                "output.first_ns",
-                phase.output.first_ns,
-                phase.last_ns_before,
-            )
+            let served = phase.served.as_ref();
+            let last_ns_before = served.and_then(|served| served.last_ns_before);
+            at_least_that(figure!(phase.called.first_ns), last_ns_before)
         },
     )
 }
@@ -59,13 +62,13 @@ pub(super) fn caller_works() -> Vec<Rule> {
         works(),
         rule(
             "each call of the kernel's clock is a system call",
-            |phase| is("clocksource", phase.clocksource.as_deref(), "hpet"),
+            |phase| is(figure!(phase.clocksource), "hpet"),
         ),
         rule("it has called the clock", |phase| {
-            at_least("output.call_ns", phase.output.call_ns, 1)
+            at_least(figure!(phase.called.call_ns), 1)
         }),
         rule("its time never steps back", |phase| {
-            equals("output.backward", phase.output.backward, 0)
+            equals(figure!(phase.called.backward), 0)
         }),
         after_the_program_before(),
     ]
@@ -76,13 +79,14 @@ pub(super) fn caller_served() -> Vec<Rule> {
     vec![
         rule("it is served", |phase| {
             let text = "/init has the clock of /run/tickline/page.v1";
-            has("errors", phase.errors.as_deref(), text)
+            has(figure!(phase.program.errors), text)
         }),
         rule(
             "three times as fast a call, though the host be busy",
             |phase| {
-                let third_ns = phase.native.call_ns.map(|ns| ns / 3);
-                at_most_that("output.call_ns", phase.output.call_ns, third_ns)
+                let served = phase.served.as_ref();
+                let native_ns = served.and_then(|served| served.native_call_ns);
+                at_most_that(figure!(phase.called.call_ns), native_ns.map(|ns| ns / 3))
             },
         ),
     ]
@@ -90,7 +94,7 @@ pub(super) fn caller_served() -> Vec<Rule> {
 
 pub(super) fn server_stopped() -> Rule {
     rule("the server ends in order", |phase| {
-        has("server", phase.server.as_deref(), "the leases have run out")
+        has(figure!(phase.served.server), "the leases have run out")
     })
 }
 
@@ -98,7 +102,7 @@ pub(super) fn time_stands_still() -> Vec<Rule> {
     vec![
         works(),
         rule("its time stands still where the line was ahead", |phase| {
-            equals("output.backward", phase.output.backward, 0)
+            equals(figure!(phase.called.backward), 0)
         }),
         after_the_program_before(),
     ]
@@ -106,20 +110,20 @@ pub(super) fn time_stands_still() -> Vec<Rule> {
 
 pub(super) fn watch_works() -> Rule {
     rule("tickline watch has watched", |phase| {
-        is("errors", phase.errors.as_deref(), "")
+        is(figure!(phase.program.errors), "")
     })
 }
 
 pub(super) fn watch_sees_each_jump() -> Rule {
     rule("tickline watch has seen each jump", |phase| {
-        equals("jumps", phase.jumps, 3)
+        equals(figure!(phase.jumps), 3)
     })
 }
 
 pub(super) fn tsc_taken() -> Rule {
     rule(
         "doctor --fix takes the TSC, after a comparison of the CPUs",
-        |phase| is("clocksource", phase.clocksource.as_deref(), "tsc"),
+        |phase| is(figure!(phase.clocksource), "tsc"),
     )
 }
 
@@ -127,10 +131,10 @@ pub(super) fn tsc_taken() -> Rule {
 pub(super) fn limiter_lets_all_pass() -> Vec<Rule> {
     vec![
         rule("the program has run", |phase| {
-            at_least("output.messages", phase.output.messages, 100)
+            at_least(figure!(phase.limited.messages), 100)
         }),
         rule("governor lets each message pass", |phase| {
-            equals("output.refused", phase.output.refused, 0)
+            equals(figure!(phase.limited.refused), 0)
         }),
     ]
 }
@@ -138,17 +142,17 @@ pub(super) fn limiter_lets_all_pass() -> Vec<Rule> {
 pub(super) fn limiter_refuses_one_cpu() -> Vec<Rule> {
     vec![
         rule("over quanta it refuses nearly all of one CPU", |phase| {
-            at_least("output.refused", phase.output.refused, 40)
+            at_least(figure!(phase.limited.refused), 40)
         }),
         rule("because its clock steps back", |phase| {
-            at_least("output.backward", phase.output.backward, 40)
+            at_least(figure!(phase.limited.backward), 40)
         }),
     ]
 }
 
 pub(super) fn limiter_never_steps_back() -> Rule {
     rule("its clock never steps back", |phase| {
-        equals("output.backward", phase.output.backward, 0)
+        equals(figure!(phase.limited.backward), 0)
     })
 }
 
@@ -158,49 +162,42 @@ pub(super) fn difference_found() -> Vec<Rule> {
         rule(
             "a comparison finds by how much the counters differ",
             |phase| {
-                let found = phase.output.machine.counter_difference_ticks;
-                at_least(
-                    "output.machine.counter_difference_ticks",
-                    found,
-                    4_000_000_000,
-                )
+                let difference = figure!(phase.diagnosis.machine.counter_difference_ticks);
+                at_least(difference, 4_000_000_000)
             },
         ),
         rule("the TSC must not be chosen", |phase| {
-            let fix = phase
-                .finding
-                .as_ref()
-                .and_then(|finding| finding.fix.as_deref());
-            is("finding.fix", fix, "none: the counters are unsynchronised")
+            let fix = "none: the counters are unsynchronised";
+            is(figure!(phase.finding.fix), fix)
         }),
     ]
 }
 
 pub(super) fn time_confirmed() -> Rule {
     rule("a daemon confirms the time", |phase| {
-        equals("exit_code", phase.exit_code, 0)
+        equals(figure!(phase.program.exit_code), 0)
     })
 }
 
 pub(super) fn offset_known() -> Rule {
     rule("the offset is known", |phase| {
-        equals("exit_code", phase.exit_code, 1)
+        equals(figure!(phase.program.exit_code), 1)
     })
 }
 
 pub(super) fn flag_left() -> Rule {
     rule("chronyd leaves the flag without rtcsync", |phase| {
-        is_false("kernel_synchronised", phase.kernel_synchronised)
+        is_false(figure!(phase.kernel_synchronised))
     })
 }
 
 pub(super) fn flag_cleared() -> Vec<Rule> {
     vec![
         rule("chronyd clears the flag with rtcsync", |phase| {
-            is_true("kernel_synchronised", phase.kernel_synchronised)
+            is_true(figure!(phase.kernel_synchronised))
         }),
         rule("there is no such finding", |phase| {
-            is_not("finding.code", phase.finding_code(), "ntp_flag")
+            is_not(figure!(phase.finding.code), "ntp_flag")
         }),
     ]
 }

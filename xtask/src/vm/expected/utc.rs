@@ -1,8 +1,8 @@
 //! UTC with its error.
 
 use super::super::agreed::{NARROW_NS, NTPD_RS_LIE, TENTH_NS, UTC_READINGS};
-use super::super::check::{Rule, at_least, at_most, at_most_that, equals, is_true, rule};
-use super::super::report::Claims;
+use super::super::check::{Rule, at_least, at_most, at_most_that, equals, figure, is_true, rule};
+use super::super::phase::Claims;
 use super::changes::SCHEDULED_US;
 
 /// The smallest number of readings with an interval. The guest waits for more, but on a busy host
@@ -17,45 +17,41 @@ pub(super) fn utc_by_chronyd() -> Vec<Rule> {
     rules
 }
 
-/// chronyd's server states no error, so that chronyd's claims are estimates. They may miss on a busy
-/// host, where the server's replies are late, and an interval is as true as its source. On a quiet
-/// host they don't, and no interval may. Where a claim has missed once, a wrong rate of the interval
-/// is no longer seen.
+/// chronyd's server states no error, so that chronyd's claims are estimates. They may miss on a
+/// busy host, where the server's replies are late, and an interval is as true as its source. On a
+/// quiet host they don't, and no interval may. Where a claim has missed once, a wrong rate of the
+/// interval is no longer seen.
 pub(super) fn utc_by_chronyds_estimates() -> Vec<Rule> {
     let mut rules = read_by_chronyd();
     rules.push(rule("chronyd was asked for its claims", |phase| {
-        at_least("work.claims.asked", phase.work.claims.asked, 100)
+        at_least(figure!(phase.claims.asked), 100)
     }));
     rules.push(rule(
         "an interval misses the true time by no more than chronyd's claims and rates",
         |phase| {
-            at_most_that(
-                "missed_ns",
-                phase.missed_ns,
-                claims_missed_ns(&phase.work.claims),
-            )
+            let limit_ns = phase.claims.as_ref().map(claims_missed_ns);
+            at_most_that(figure!(phase.utc.missed_ns), limit_ns)
         },
     ));
     rules
 }
 
-/// The largest error of an interval by these claims, ns: that of a claim, and that of its rate until
-/// the interval ends.
-fn claims_missed_ns(claims: &Claims) -> Option<u64> {
+/// The largest error of an interval by these claims, ns: that of a claim, and that of its rate
+/// until the interval ends.
+fn claims_missed_ns(claims: &Claims) -> u64 {
     /// The longest time of a claim if the thread is late (`claim_maker.rs` in tickline-utc).
     const LATE_MS: u64 = 3_750;
 
-    let by_rate_ns = claims.rate_missed_ppb? * LATE_MS / 1_000;
-    Some(claims.missed_ns? + by_rate_ns)
+    claims.missed_ns + claims.rate_missed_ppb * LATE_MS / 1_000
 }
 
 fn read_by_chronyd() -> Vec<Rule> {
     vec![
         rule("chronyd is the source", |phase| {
-            is_true("work.synchronised.reached", phase.work.synchronised.reached)
+            is_true(figure!(phase.daemon.synchronised.reached))
         }),
         rule("the readers got intervals", |phase| {
-            at_least("kinds.chronyd", phase.kinds.chronyd, INTERVALS)
+            at_least(figure!(phase.utc.kinds.chronyd), INTERVALS)
         }),
         utc_read(),
     ]
@@ -63,19 +59,19 @@ fn read_by_chronyd() -> Vec<Rule> {
 
 pub(super) fn utc_by_chronyd_again() -> Rule {
     rule("chronyd is the source again", |phase| {
-        is_true("work.back.reached", phase.work.back.reached)
+        is_true(figure!(phase.waited.reached))
     })
 }
 
 pub(super) fn utc_read() -> Rule {
     rule("the readers have read", |phase| {
-        at_least("readings", phase.readings, UTC_READINGS)
+        at_least(figure!(phase.utc.readings), UTC_READINGS)
     })
 }
 
 pub(super) fn utc_contains_true_time() -> Rule {
     rule("every interval contains the true time", |phase| {
-        equals("missed", phase.missed, 0)
+        equals(figure!(phase.utc.missed), 0)
     })
 }
 
@@ -85,14 +81,14 @@ pub(super) fn utc_misses_by_the_lie() -> Rule {
     const LIE_NS: u64 = (NTPD_RS_LIE * TENTH_NS).unsigned_abs();
     rule(
         "an interval misses the true time by no more than the server lies",
-        |phase| at_most("missed_ns", phase.missed_ns, LIE_NS),
+        |phase| at_most(figure!(phase.utc.missed_ns), LIE_NS),
     )
 }
 
 pub(super) fn utc_widens() -> Rule {
     rule(
         "in 8 s without an answer, an interval grows by 1 ppm of this time",
-        |phase| at_least("work.grown_ns", phase.work.grown_ns, 8_000),
+        |phase| at_least(figure!(phase.grown_ns), 8_000),
     )
 }
 
@@ -103,35 +99,35 @@ const LONGEST_CLAIM_MS: u64 = 2 * (1_000 + SCHEDULED_US / 1_000);
 pub(super) fn utc_claim_ends_soon() -> Rule {
     rule(
         "the second request without an answer ends a claim",
-        |phase| at_most("after_ms.chronyd", phase.after_ms.chronyd, LONGEST_CLAIM_MS),
+        |phase| at_most(figure!(phase.utc.after_ms.chronyd), LONGEST_CLAIM_MS),
     )
 }
 
 pub(super) fn utc_by_kernel_then() -> Rule {
     rule("the kernel makes a claim of its own then", |phase| {
-        at_least("kinds.kernel", phase.kinds.kernel, 1)
+        at_least(figure!(phase.utc.kinds.kernel), 1)
     })
 }
 
 pub(super) fn utc_kernel_synchronised() -> Rule {
     rule("the kernel is the source", |phase| {
-        is_true("work.synchronised.reached", phase.work.synchronised.reached)
+        is_true(figure!(phase.daemon.synchronised.reached))
     })
 }
 
 pub(super) fn utc_by_kernel() -> Rule {
     rule("the readers got intervals", |phase| {
-        at_least("kinds.kernel", phase.kinds.kernel, INTERVALS)
+        at_least(figure!(phase.utc.kinds.kernel), INTERVALS)
     })
 }
 
 pub(super) fn utc_by_clock_bound() -> Vec<Rule> {
     vec![
         rule("clock-bound's daemon is the source", |phase| {
-            is_true("work.synchronised.reached", phase.work.synchronised.reached)
+            is_true(figure!(phase.daemon.synchronised.reached))
         }),
         rule("the readers got intervals", |phase| {
-            at_least("kinds.clock_bound", phase.kinds.clock_bound, INTERVALS)
+            at_least(figure!(phase.utc.kinds.clock_bound), INTERVALS)
         }),
     ]
 }
@@ -140,51 +136,60 @@ pub(super) fn utc_by_clock_bound() -> Vec<Rule> {
 pub(super) fn utc_as_wrong_as_source() -> Rule {
     rule(
         "while the source is wrong, an interval misses the true time",
-        |phase| at_least("missed", phase.missed, 1),
+        |phase| at_least(figure!(phase.utc.missed), 1),
     )
 }
 
 pub(super) fn utc_none_near_leap_second() -> Rule {
     rule("no interval near a leap second", |phase| {
-        at_least("kinds.leap_second", phase.kinds.leap_second, 1)
+        at_least(figure!(phase.utc.kinds.leap_second), 1)
     })
 }
 
 pub(super) fn utc_suspend_noticed() -> Rule {
     rule("the suspend is noticed", |phase| {
-        at_least("kinds.disrupted", phase.kinds.disrupted, 1)
+        at_least(figure!(phase.utc.kinds.disrupted), 1)
     })
 }
 
 pub(super) fn utc_narrow() -> Rule {
     rule(
         "half of an interval is narrower than UTC moves in a second at 400 ppm",
-        |phase| at_most("narrowest_ns", phase.narrowest_ns, NARROW_NS),
+        |phase| at_most(figure!(phase.utc.narrowest_ns), NARROW_NS),
     )
 }
 
 pub(super) fn utc_unknown() -> Rule {
     rule("no reading has an interval", |phase| {
-        equals("answered", phase.answered, 0)
+        equals(figure!(phase.utc.answered), 0)
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::check::Check;
+    use super::super::super::phase::{Phase, Utc};
     use super::*;
 
     #[test]
     fn an_interval_may_miss_as_a_claim_and_its_rate_do() {
         let claims = Claims {
-            asked: Some(100),
-            missed_ns: Some(500),
-            rate_missed_ppb: Some(1_000),
+            asked: 100,
+            missed_ns: 500,
+            rate_missed_ppb: 1_000,
         };
-        assert_eq!(claims_missed_ns(&claims), Some(500 + 3_750));
+        assert_eq!(claims_missed_ns(&claims), 500 + 3_750);
     }
 
     #[test]
     fn an_interval_may_not_miss_by_what_the_guest_did_not_report() {
-        assert_eq!(claims_missed_ns(&Claims::default()), None);
+        let phases = [Phase {
+            utc: Some(Utc::default()),
+            ..Phase::named("steered_20")
+        }];
+        let checks = Check::all("steered_20", utc_by_chronyds_estimates());
+        let faults = Vec::from_iter(checks.filter_map(|check| check.fault(&phases)));
+        let fault = "utc.missed_ns is 0, expected a limit, which is missing";
+        assert!(faults.iter().any(|one| one.contains(fault)), "{faults:?}");
     }
 }

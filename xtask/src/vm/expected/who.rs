@@ -1,6 +1,8 @@
 //! What `tickline who` finds out about other programs.
 
-use super::super::check::{Rule, at_least, at_most, at_most_that, equals, has, is, is_true, rule};
+use super::super::check::{
+    Rule, at_least, at_most, at_most_that, equals, figure, first_has, is, is_true, rule,
+};
 
 /// It must find a program that asks for the time 100,000 times a second. Such a call
 /// takes at least 300 ns, so the calls take at least 30 permille of a CPU.
@@ -8,43 +10,39 @@ pub(super) fn who_counts() -> Vec<Rule> {
     vec![
         counted(),
         rule("each call is a system call", |phase| {
-            is("clocksource", phase.clocksource.as_deref(), "hpet")
+            is(figure!(phase.clocksource), "hpet")
         }),
         rule("the program is found", |phase| {
-            is_true("first_is_asker", phase.first_is_asker)
+            is_true(figure!(phase.who.first_is_asker))
         }),
         rule("by its name", |phase| {
-            is("asker.process", phase.asker.process.as_deref(), "asker")
+            is(figure!(phase.asker.process), "asker")
         }),
         rule("and its clock", |phase| {
-            is(
-                "asker.clock",
-                phase.asker.clock.as_deref(),
-                "clock_gettime MONOTONIC",
-            )
+            is(figure!(phase.asker.clock), "clock_gettime MONOTONIC")
         }),
         rule("as often as it says itself", |phase| {
-            at_least("counted_permille", phase.counted_permille, 990)
+            at_least(figure!(phase.who.counted_permille), 990)
         }),
         rule("as often as it says itself", |phase| {
-            at_most("counted_permille", phase.counted_permille, 1_010)
+            at_most(figure!(phase.who.counted_permille), 1_010)
         }),
         rule("every sample had room", |phase| {
-            equals("who.lost_calls", phase.who.lost_calls, 0)
+            equals(figure!(phase.who.lost_calls), 0)
         }),
         rule("the calls cost a part of a CPU", |phase| {
-            at_least("core_permille", phase.core_permille, 30)
+            at_least(figure!(phase.who.core_permille), 30)
         }),
         rule("less, when fixed", |phase| {
-            let fixed = phase.fixed_core_permille;
-            at_most_that("fixed_core_permille", fixed, phase.core_permille)
+            let now = phase.who.as_ref().map(|who| who.core_permille);
+            at_most_that(figure!(phase.who.fixed_core_permille), now)
         }),
     ]
 }
 
 fn counted() -> Rule {
     rule("calls were counted", |phase| {
-        equals("exit_code", phase.exit_code, 0)
+        equals(figure!(phase.program.exit_code), 0)
     })
 }
 
@@ -60,11 +58,10 @@ pub(super) fn who_needs_root() -> Vec<Rule> {
 fn says(command: &'static str) -> Vec<Rule> {
     vec![
         rule("nothing can be counted", |phase| {
-            equals("exit_code", phase.exit_code, 1)
+            equals(figure!(phase.program.exit_code), 1)
         }),
         rule("and it says what to do", move |phase| {
-            let instead = phase.who.instead.first().map(String::as_str);
-            has("who.instead", instead, command)
+            first_has(figure!(phase.who.instead), command)
         }),
     ]
 }
@@ -73,13 +70,13 @@ pub(super) fn who_sees_no_vdso() -> Vec<Rule> {
     vec![
         counted(),
         rule("the vDSO answers, and no tracepoint sees that", |phase| {
-            equals("asker_rows", phase.asker_rows, 0)
+            equals(figure!(phase.who.asker_rows), 0)
         }),
     ]
 }
 
 pub(super) fn who_leaves_out_others() -> Rule {
     rule("other processes are left out", |phase| {
-        equals("rows", phase.rows, 1)
+        equals(figure!(phase.who.rows), 1)
     })
 }

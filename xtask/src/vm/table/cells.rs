@@ -1,11 +1,12 @@
 //! The cells of each row. A figure that the guest has not reported is an empty cell, or
 //! a dash in the tables of programs.
 
-use super::super::agreed::Scenario;
+use super::super::agreed::{Mode, Program, Scenario};
+use super::super::check::named;
 use super::super::guest::ExpectedFinding;
 use super::super::judge;
-use super::super::programs::{MODES, POSTGRES, Program, SERVED_EXCHANGE};
-use super::super::report::{Figures, Phase, Readings, named};
+use super::super::phase::{self, Figures, Phase, Utc, Watched};
+use super::super::programs::POSTGRES;
 use super::Row;
 use crate::outcome::word;
 
@@ -31,13 +32,8 @@ impl Row<'_> {
         name: &str,
         value: impl Fn(&'a Phase) -> Option<T>,
     ) -> Option<T> {
-        let mut phases = self.run.phases.iter().filter(|phase| phase.phase == name);
+        let mut phases = self.run.phases.iter().filter(|phase| phase.name == name);
         phases.find_map(value)
-    }
-
-    /// The largest value in all phases of this name.
-    fn largest(&self, name: &str, value: impl Fn(&Phase) -> Option<u64>) -> Option<u64> {
-        self.phases(name).filter_map(value).max()
     }
 
     /// The result of the checks in these phases, with the faults.
@@ -49,7 +45,7 @@ impl Row<'_> {
             .iter()
             .filter(|check| is_among(&check.phase));
         let faults = judge::violated(checks, &self.run.phases).join("; ");
-        let is_reached = self.run.phases.iter().any(|phase| is_among(&phase.phase));
+        let is_reached = self.run.phases.iter().any(|phase| is_among(&phase.name));
         match faults.as_str() {
             "" if is_reached => "passed".to_owned(),
             // The guest lacks the program.
@@ -60,39 +56,41 @@ impl Row<'_> {
 
     /// The cells of a program, with all its modes.
     pub(super) fn program(&self, program: &Program) -> String {
-        let modes = MODES.map(|mode| program.phase_in(mode));
-        let mut readings = Vec::<&Readings>::new();
-        for phase in modes.iter().flat_map(|mode| self.phases(mode)) {
-            readings.extend([&phase.monotonic, &phase.realtime]);
-        }
-        let back = readings.iter().filter_map(|one| one.backward);
+        let modes = Mode::ALL.map(|mode| mode.phase_of(&program.name));
+        let load = |mode: &String| self.first(mode, |phase| phase.load.as_ref());
+        let counted = |mode: &String| self.first(mode, |phase| phase.counted.as_ref());
+        let phases = modes.iter().flat_map(|mode| self.phases(mode));
+        let loads = phases.filter_map(|phase| phase.load.as_ref());
+        let readings = Vec::from_iter(loads.flat_map(|load| [&load.monotonic, &load.realtime]));
+        let back = readings.iter().map(|one| one.backward);
         let back = back.reduce(|sum, one| sum + one);
-        let below_ns = readings.iter().filter_map(|one| one.below_os_ns).max();
-        let above_ns = readings.iter().filter_map(|one| one.above_os_ns).max();
+        let below_ns = readings.iter().map(|one| one.below_os_ns).max();
+        let above_ns = readings.iter().map(|one| one.above_os_ns).max();
         let outside_ns = below_ns.zip(above_ns);
         let [native_ns, run_ns, preload_ns] = modes
             .each_ref()
-            .map(|mode| self.first(mode, |phase| phase.ns));
+            .map(|mode| load(mode).and_then(|load| load.ns));
         let ratio = native_ns
             .zip(run_ns)
             .map(|(native_ns, run_ns)| native_ns / run_ns);
-        let counted: Vec<String> = modes
+        let counts: Vec<String> = modes
             .iter()
-            .filter_map(|mode| self.first(mode, |phase| phase.counted.served_clocks))
-            .map(|count| count.to_string())
+            .filter_map(counted)
+            .map(|counted| counted.served_clocks.to_string())
             .collect();
-        let calls = self.first(&modes[0], |phase| phase.counted.calls);
-        let exchange = program.phase_in(SERVED_EXCHANGE);
-        let exchanged = self.first(&exchange, |phase| {
-            let back = phase.backward? + phase.below_others?;
-            Some(format!("{} calls, {back} back", phase.calls?))
+        let calls = counted(&modes[0]).map(|counted| counted.calls);
+        let exchange = self.first(&program.exchange_phase(), |phase| phase.exchange.as_ref());
+        let exchanged = exchange.map(|exchange| {
+            let readings = &exchange.readings;
+            let back = readings.backward + readings.below_others;
+            format!("{} calls, {back} back", readings.calls)
         });
         let cells = [
             rounded(native_ns),
             rounded(run_ns),
             rounded(preload_ns),
             ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}")),
-            cell(calls.map(|calls| format!("{} of {calls}", counted.join(" / ")))),
+            cell(calls.map(|calls| format!("{} of {calls}", counts.join(" / ")))),
             cell(back),
             cell(outside_ns.map(|(below_ns, above_ns)| format!("-{below_ns} +{above_ns}"))),
             exchanged.unwrap_or_else(|| "-".to_owned()),
@@ -104,11 +102,11 @@ impl Row<'_> {
     /// The cells of Postgres' own measurements, in each mode.
     pub(super) fn postgres(&self) -> String {
         let all = |figure: fn(&Figures) -> Option<f64>| {
-            let in_mode = |mode| {
-                let phase = format!("{POSTGRES} {mode}");
-                rounded(self.first(&phase, |phase| figure(&phase.figures)))
+            let in_mode = |mode: Mode| {
+                let phase = mode.phase_of(POSTGRES);
+                rounded(self.first(&phase, |phase| figure(&phase.load.as_ref()?.figures)))
             };
-            MODES.map(in_mode).join(" / ")
+            Mode::ALL.map(in_mode).join(" / ")
         };
         [
             all(|figures| figures.pg_test_timing_ns),
@@ -122,12 +120,16 @@ impl Row<'_> {
     pub(super) fn step(&self, step: &str) -> String {
         let nothing = Phase::default();
         let phase = self.phases(step).next().unwrap_or(&nothing);
-        let (unit, served) = match phase.calls {
-            Some(calls) => (
-                format!("{calls} calls in {} answers", cell(phase.answers)),
-                format!("{} back", cell(phase.backward)),
+        let (unit, served) = match (&phase.exchange, &phase.step) {
+            (Some(exchange), _) => (
+                format!(
+                    "{} calls in {} answers",
+                    exchange.readings.calls, exchange.answers
+                ),
+                format!("{} back", exchange.readings.backward),
             ),
-            None => (cell(phase.state.as_ref()), cell(phase.serving)),
+            (None, Some(step)) => (step.state.clone(), step.serving.to_string()),
+            (None, None) => (String::new(), String::new()),
         };
         [
             cell(phase.command.as_ref()),
@@ -140,29 +142,40 @@ impl Row<'_> {
 
     /// The cells of a guest's figures.
     pub(super) fn figures(&self) -> Vec<String> {
+        let watched = |name: &str| self.first(name, |phase| phase.watched.as_ref());
         let state = |name: &str| {
-            let state = cell(self.first(name, |phase| phase.state.as_ref()));
-            let reason = cell(self.first(name, |phase| phase.reason.as_ref()));
-            format!("{state} {reason}").trim_end().to_owned()
+            let words = |Watched { state, reason, .. }: &Watched| match reason {
+                Some(reason) => format!("{state} {reason}"),
+                None => state.clone(),
+            };
+            cell(watched(name).map(words))
         };
         let outside_ns = |name: &str| {
-            let ahead_ns = self.largest(name, |phase| phase.ahead_ns);
-            ahead_ns.max(self.largest(name, |phase| phase.behind_ns))
+            let watched = self.phases(name).filter_map(|phase| phase.watched.as_ref());
+            watched.map(|one| one.ahead_ns.max(one.behind_ns)).max()
         };
-        let thousands = |count: Option<u64>| cell(count.map(|count| format!("{}k", count / 1_000)));
-        let backward = self.first("end", |phase| phase.readers.backward);
-        let percent = self.largest("end", |phase| phase.cost.os_to_now_percent);
+        let thousands = |count: u64| format!("{}k", count / 1_000);
+        let readers = self.first(phase::END, |phase| phase.readers.as_ref());
+        let cost = self.first(phase::END, |phase| phase.cost.as_ref());
+        let percent = cost.map(|cost| cost.os_to_now_percent);
+        let unix_us = self
+            .phases(phase::SET_CLOCK)
+            .filter_map(|phase| Some(phase.waited.as_ref()?.after_us))
+            .max();
+        let found = self.first(phase::BEFORE, |phase| {
+            Some(phase.comparison.as_ref()?.found)
+        });
         let cells = [
             word(&self.verdict).to_owned(),
-            cell(self.first("before", |phase| phase.clocksource.as_ref())),
-            cell(self.first("before", |phase| phase.comparison.found.as_ref())),
-            state("before"),
-            state("after"),
-            thousands(self.largest("end", |phase| phase.readers.readings)),
-            thousands(self.largest("end", |phase| phase.readers.exchanges)),
-            cell(backward),
-            cell(outside_ns("before").max(outside_ns("after"))),
-            cell(self.largest("set_clock", |phase| phase.work.after_us)),
+            cell(self.first(phase::BEFORE, |phase| phase.clocksource.as_ref())),
+            cell(found),
+            state(phase::BEFORE),
+            state(phase::AFTER),
+            cell(readers.map(|readers| thousands(readers.readings))),
+            cell(readers.map(|readers| thousands(readers.exchanges))),
+            cell(readers.map(|readers| readers.backward)),
+            cell(outside_ns(phase::BEFORE).max(outside_ns(phase::AFTER))),
+            cell(unix_us),
             cell(percent.map(|percent| format!("{}.{:02}x", percent / 100, percent % 100))),
         ];
         vec![cells.join(" | ")]
@@ -170,21 +183,17 @@ impl Row<'_> {
 
     /// The cells of the readings of UTC in a scenario.
     pub(super) fn utc(&self, scenario: Scenario) -> String {
-        let name = &scenario.to_string();
-        let number = |value: fn(&Phase) -> Option<u64>, unit: u64| {
-            cell(self.first(name, value).map(|found| found / unit))
+        let utc = self.first(&scenario.to_string(), |phase| phase.utc.as_ref());
+        let number = |figure: fn(&Utc) -> Option<u64>, unit: u64| {
+            cell(utc.and_then(figure).map(|found| found / unit))
         };
-        let kinds = self
-            .phases(name)
-            .next()
-            .map(|phase| phase.in_order.join(", "));
         let cells = [
-            number(|phase| phase.readings, 1),
-            number(|phase| phase.answered, 1),
-            number(|phase| phase.missed, 1),
-            number(|phase| phase.missed_ns, 1_000_000),
-            number(|phase| phase.narrowest_ns, 1_000),
-            kinds.unwrap_or_default(),
+            number(|utc| Some(utc.readings), 1),
+            number(|utc| Some(utc.answered), 1),
+            number(|utc| Some(utc.missed), 1),
+            number(|utc| Some(utc.missed_ns), 1_000_000),
+            number(|utc| utc.narrowest_ns, 1_000),
+            cell(utc.map(|utc| utc.in_order.join(", "))),
         ];
         cells.join(" | ")
     }
@@ -198,8 +207,9 @@ impl Row<'_> {
             } else {
                 &clocksource
             };
-            let found = self.first(phase, Phase::finding_code).unwrap_or_default();
-            let gain = self.first(phase, |phase| phase.finding.as_ref()?.gain_ratio);
+            let finding = self.first(phase, |phase| phase.finding.as_ref());
+            let found = finding.map_or("", |finding| finding.code.as_str());
+            let gain = finding.and_then(|finding| finding.gain_ratio);
             let gain = cell(gain.map(|ratio| format!("{ratio:.1}x")));
             format!("{clocksource} | `{code}` | {found} | {gain}")
         };

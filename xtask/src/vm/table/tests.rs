@@ -1,26 +1,61 @@
 //! Each row has the figures of its guest, and the stored tables have each row.
 
-use serde_json::json;
-
 use super::super::guest::{self, ExpectedFinding};
 use super::super::judge;
+use super::super::phase::{Comparison, Cost, Exchange, Found, Phase, Readers, Waited, Watched};
 use super::*;
 
 #[test]
 fn a_guests_row_has_the_worst_of_its_phases() {
     let guests = guest::all().unwrap();
     let guest = guests.iter().find(|guest| guest.name == "tsc").unwrap();
-    let phases = json!([
-        { "phase": "before", "clocksource": "tsc", "state": "fast", "ahead_ns": 30, "behind_ns": 70,
-          "comparison": { "found": "synchronised" } },
-        { "phase": "after", "state": "fallback", "reason": "slow", "ahead_ns": 65, "behind_ns": 1 },
-        { "phase": "set_clock", "work": { "reached": true, "after_us": 900 } },
-        { "phase": "set_clock", "work": { "reached": true, "after_us": 1_200 } },
-        { "phase": "end", "cost": { "os_to_now_percent": 1_205 },
-          "readers": { "readings": 9_876_543, "exchanges": 12_345, "backward": 0 } },
-    ]);
+    let watched = |state: &str, reason: Option<&str>, ahead_ns, behind_ns| {
+        Some(Watched {
+            state: state.to_owned(),
+            reason: reason.map(str::to_owned),
+            ahead_ns,
+            behind_ns,
+            ..Watched::default()
+        })
+    };
+    let set_clock = |after_us| Phase {
+        waited: Some(Waited {
+            reached: true,
+            after_us,
+        }),
+        ..Phase::named(phase::SET_CLOCK)
+    };
+    let phases = vec![
+        Phase {
+            clocksource: Some("tsc".to_owned()),
+            watched: watched("fast", None, 30, 70),
+            comparison: Some(Comparison {
+                found: Found::Synchronised,
+                ..Comparison::default()
+            }),
+            ..Phase::named(phase::BEFORE)
+        },
+        Phase {
+            watched: watched("fallback", Some("slow"), 65, 1),
+            ..Phase::named(phase::AFTER)
+        },
+        set_clock(900),
+        set_clock(1_200),
+        Phase {
+            cost: Some(Cost {
+                os_to_now_percent: 1_205,
+                ..Cost::default()
+            }),
+            readers: Some(Readers {
+                readings: 9_876_543,
+                exchanges: 12_345,
+                ..Readers::default()
+            }),
+            ..Phase::named(phase::END)
+        },
+    ];
     let run = Run {
-        phases: serde_json::from_value(phases).unwrap(),
+        phases,
         ..Run::default()
     };
     let rows = GUESTS.rows(&[Row {
@@ -42,13 +77,23 @@ fn a_guests_row_has_the_worst_of_its_phases() {
 fn a_row_has_the_result_of_its_own_program() {
     let guests = guest::all().unwrap();
     let guest = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();
-    let phases = json!([
-        { "phase": "unavailable", "what": "not built: Go" },
-        { "phase": "machine", "clocksource": "hpet" },
-        { "phase": "Go with C served exchange", "answers": 4, "backward": 0, "below_others": 0 },
-    ]);
+    let exchange = Exchange {
+        answers: 4,
+        ..Exchange::default()
+    };
+    let phases = vec![
+        Phase::unavailable("not built: Go", None),
+        Phase {
+            clocksource: Some("hpet".to_owned()),
+            ..Phase::named(phase::MACHINE)
+        },
+        Phase {
+            exchange: Some(exchange),
+            ..Phase::named("Go with C served exchange")
+        },
+    ];
     let run = Run {
-        phases: serde_json::from_value(phases).unwrap(),
+        phases,
         ..Run::default()
     };
     let rows = PROGRAMS.rows(&[Row {
@@ -66,10 +111,8 @@ fn a_row_has_the_result_of_its_own_program() {
             .unwrap()
     };
     assert_eq!([result("Go"), result(THE_GUEST)], ["SKIPPED |", "passed |"]);
-    assert!(
-        result("Go with C").starts_with("FAILED: Go with C served exchange: answers is 4"),
-        "{rows}"
-    );
+    let fault = "FAILED: Go with C served exchange: exchange.answers is 4";
+    assert!(result("Go with C").starts_with(fault), "{rows}");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde::Serialize;
-use serde_json::json;
 
-use super::load::{Load, Program, RUN, Readings};
+use super::load::Load;
+use crate::agreed::{Mode, Program};
+use crate::phase::{self, Exchange, Phase, States};
 use crate::{report, system};
 
 /// The length of each state of the server: longer than all leases.
@@ -18,18 +18,6 @@ const STATE: Duration = Duration::from_secs(3);
 
 /// The number of calls for each answer. It is small, so that each state has many answers.
 const CALLS: u64 = 500;
-
-/// The findings of one program, over all its answers.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Findings {
-    phase: String,
-    answers: u64,
-    #[serde(flatten)]
-    readings: Readings,
-    error: Option<String>,
-    /// The messages of `tickline run`.
-    messages: String,
-}
 
 /// The states of the server, in order.
 const STATES: [&str; 6] = [
@@ -42,16 +30,14 @@ const STATES: [&str; 6] = [
 ];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
-    let phase = |program: &str| format!("{program} served exchange");
     let mut loads = Vec::new();
     for program in programs.iter().filter(|program| !program.is_server) {
-        match Load::start(program, RUN) {
-            Ok(load) => loads.push((program.name.as_str(), load)),
-            Err(error) => {
-                report::send_line(
-                    &json!({ "phase": phase(&program.name), "error": error.to_string() }),
-                );
-            }
+        match Load::start(program, Mode::Run) {
+            Ok(load) => loads.push((program.exchange_phase(), load)),
+            Err(error) => report::send(Phase {
+                error: Some(error.to_string()),
+                ..Phase::named(program.exchange_phase())
+            }),
         }
     }
     let stop = AtomicBool::new(false);
@@ -60,9 +46,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         let watch = |(name, mut load)| {
             let stop = &stop;
             let returned_ns = &returned_ns;
-            scope.spawn(move || {
-                report::send_line(&json!(watch(phase(name), &mut load, stop, returned_ns)))
-            });
+            scope.spawn(move || report::send(watch(name, &mut load, stop, returned_ns)));
         };
         loads.into_iter().for_each(watch);
         let done = change_states(server);
@@ -71,48 +55,50 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         done
     });
     let served = done?;
-    report::send_line(&json!({ "phase": "states", "states": STATES, "served": served }));
+    report::send(Phase {
+        states: Some(States { served }),
+        ..Phase::named(phase::STATES)
+    });
     Ok(())
 }
 
-/// Asks a program repeatedly until `stop`, for the report of a phase.
+/// Asks a program repeatedly until `stop`, for a phase of this name.
 pub(super) fn watch(
-    phase: String,
+    name: String,
     load: &mut Load,
     stop: &AtomicBool,
     returned_ns: &AtomicU64,
-) -> Findings {
-    let mut findings = Findings {
-        phase,
-        ..Findings::default()
-    };
+) -> Phase {
+    let mut exchange = Exchange::default();
+    let mut error = None;
     let mut unix_ns = None;
     // ORDERING: Relaxed, the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
         // ORDERING: Acquire, pairs with the Release of `fetch_max`: the largest reading was
         // returned before this question.
         let before_ns = returned_ns.load(Ordering::Acquire);
+        let readings = &mut exchange.readings;
         match load.ask(CALLS) {
             Ok(answer) => {
-                findings.answers += 1;
-                if let Some(last_ns) = findings.readings.add(&answer["monotonic"], Some(before_ns))
-                {
+                exchange.answers += 1;
+                if let Some(last_ns) = readings.add(&answer["monotonic"], Some(before_ns)) {
                     // ORDERING: Release, pairs with the Acquire load of `returned_ns`.
                     returned_ns.fetch_max(last_ns, Ordering::Release);
                 }
-                unix_ns = findings
-                    .readings
-                    .add(&answer["realtime"], unix_ns)
-                    .or(unix_ns);
+                unix_ns = readings.add(&answer["realtime"], unix_ns).or(unix_ns);
             }
-            Err(error) => {
-                findings.error = Some(error.to_string());
+            Err(why) => {
+                error = Some(why.to_string());
                 break;
             }
         }
     }
-    findings.messages = load.messages();
-    findings
+    Phase {
+        error,
+        messages: Some(load.messages()),
+        exchange: Some(exchange),
+        ..Phase::named(name)
+    }
 }
 
 /// Takes the server through its states. Returns whether a page was served at the end of each.
@@ -133,7 +119,7 @@ fn change_states(mut server: Child) -> io::Result<Vec<bool>> {
             }
         }
         thread::sleep(STATE);
-        served.push(super::status()["serving"] == true);
+        served.push(super::is_serving());
     }
     server.kill()?;
     server.wait()?;

@@ -1,6 +1,5 @@
 //! A running load, which gets a number of calls, makes them, and answers with its readings.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,11 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 use tickline_observe::monotonic_ns;
 
+use crate::agreed::{Mode, Program};
 use crate::lab::wait_for;
+use crate::phase::{self, Counted, Figures, Readings};
 use crate::system::{Killed, realtime_ns, send};
 
 /// The longest wait for a load, after which it counts as hung. Java needs 20 s to start, and
@@ -27,42 +28,15 @@ const TRACE: &str = "/tmp/trace";
 /// The system calls that strace shows: those that the page may serve.
 const TRACED: &str = "trace=clock_gettime,gettimeofday";
 
-/// The way in which a program gets tickline's clock, if at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mode {
-    pub(super) name: &'static str,
+impl Mode {
     /// The words before a command.
-    pub(super) prefix: &'static str,
-}
-
-pub(super) const NATIVE: Mode = Mode {
-    name: "native",
-    prefix: "",
-};
-pub(super) const RUN: Mode = Mode {
-    name: "run",
-    prefix: "/usr/bin/tickline run --",
-};
-pub(super) const PRELOAD: Mode = Mode {
-    name: "preload",
-    prefix: "env LD_PRELOAD=/usr/lib/libtickline_preload.so",
-};
-
-/// A program of the list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Program {
-    pub(super) name: String,
-    pub(super) calls: u64,
-    pub(super) command: String,
-    /// Whether the command starts a server. It then puts the mode's words, from the variable `RUN`,
-    /// before the server's own command.
-    #[serde(rename = "server")]
-    pub(super) is_server: bool,
-    #[serde(rename = "static")]
-    pub(super) is_static: bool,
-    /// The file in `/opt` that must have been built.
-    pub(super) file: String,
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Native => "",
+            Self::Run => "/usr/bin/tickline run --",
+            Self::Preload => "env LD_PRELOAD=/usr/lib/libtickline_preload.so",
+        }
+    }
 }
 
 impl Program {
@@ -70,30 +44,14 @@ impl Program {
         Path::new("/opt").join(&self.file).exists()
     }
 
-    pub(super) fn has(&self, mode: Mode) -> bool {
-        mode != PRELOAD || !self.is_static
-    }
-
     fn start(&self, mode: Mode) -> Command {
         if self.is_server {
             let mut command = super::command(&self.command);
-            command.env("RUN", mode.prefix);
+            command.env("RUN", mode.prefix());
             return command;
         }
-        super::command(&format!("{} {}", mode.prefix, self.command))
+        super::command(&format!("{} {}", mode.prefix(), self.command))
     }
-}
-
-/// A program's readings of the clock, over several answers.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Readings {
-    calls: u64,
-    backward: u64,
-    /// The number of answers whose first reading was below an earlier reading of another program.
-    below_others: u64,
-    /// The largest distances of readings from the OS clock's readings around them, ns.
-    below_os_ns: u64,
-    above_os_ns: u64,
 }
 
 impl Readings {
@@ -120,19 +78,7 @@ impl Readings {
     }
 }
 
-/// The measurements of a program, over several answers.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Measured {
-    monotonic: Readings,
-    realtime: Readings,
-    /// The time of a call in the fastest batch of any answer; for a server, the time of a request
-    /// in the fastest answer.
-    pub(super) ns: Option<f64>,
-    /// The smallest of each of the program's own figures.
-    pub(super) figures: BTreeMap<String, f64>,
-}
-
-impl Measured {
+impl phase::Load {
     /// Adds an answer, which must be for this number of calls.
     pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<()> {
         for (clock, readings) in [
@@ -149,13 +95,21 @@ impl Measured {
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let server = || Some((calls as f64, time(3)?.saturating_sub(time(2)?) as f64));
         let (calls, ns) = batch.or_else(server).ok_or("it says no times")?;
-        self.ns = Some(self.ns.unwrap_or(f64::MAX).min(ns / calls));
-        for (key, value) in answer["figures"].as_object().into_iter().flatten() {
-            let smallest = self.figures.entry(key.clone()).or_insert(f64::MAX);
-            *smallest = smallest.min(value.as_f64().unwrap_or(f64::MAX));
-        }
+        lower(&mut self.ns, Some(ns / calls));
+        let figures = Figures::deserialize(&answer["figures"]).unwrap_or_default();
+        lower(
+            &mut self.figures.pg_test_timing_ns,
+            figures.pg_test_timing_ns,
+        );
+        lower(&mut self.figures.explain_on_ms, figures.explain_on_ms);
+        lower(&mut self.figures.explain_off_ms, figures.explain_off_ms);
         Ok(())
     }
+}
+
+/// Lowers the smallest figure so far to the next one.
+fn lower(smallest: &mut Option<f64>, next: Option<f64>) {
+    *smallest = (*smallest).into_iter().chain(next).reduce(f64::min);
 }
 
 /// A result whose error goes into the report.
@@ -172,11 +126,7 @@ pub(super) struct Load {
 impl Load {
     /// Starts the load, and waits until it is ready.
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self> {
-        let errors = format!(
-            "/tmp/{}.{}",
-            program.name.replace(['/', ' '], "_"),
-            mode.name
-        );
+        let errors = format!("/tmp/{}.{mode}", program.name.replace(['/', ' '], "_"));
         let mut child = program
             .start(mode)
             .stdin(Stdio::piped())
@@ -252,7 +202,7 @@ impl Load {
 
     /// Calls [`ask`](Self::ask) under strace, and counts the system calls for the served clocks.
     /// Strace attaches to the running load, because `tickline run` can't start a traced program.
-    pub(super) fn counted(&mut self, calls: u64) -> Result<Value> {
+    pub(super) fn count_system_calls(&mut self, calls: u64) -> Result<Counted> {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
         for pid in &self.pids {
@@ -277,7 +227,11 @@ impl Load {
         answer?;
         let trace = fs::read_to_string(TRACE)?;
         let served = trace.lines().filter(|line| is_served(line)).count();
-        Ok(json!({ "calls": calls, "served_clocks": served }))
+        Ok(Counted {
+            calls,
+            served_clocks: u64::try_from(served).unwrap_or(u64::MAX),
+            server: String::new(),
+        })
     }
 
     /// Ends the load by closing its input. Returns its exit code, and its messages on standard
@@ -311,6 +265,8 @@ fn is_served(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn answer() -> Value {
@@ -319,9 +275,9 @@ mod tests {
     }
 
     /// The measurements of an answer with this value at `pointer`.
-    fn measured(pointer: &str, value: u64) -> Result<Measured> {
+    fn measured(pointer: &str, value: u64) -> Result<phase::Load> {
         let mut answer = answer();
-        let mut measured = Measured::default();
+        let mut measured = phase::Load::default();
         *answer.pointer_mut(pointer).unwrap() = value.into();
         measured.add(&answer, 50_000).map(|()| measured)
     }
@@ -353,18 +309,18 @@ mod tests {
 
     #[test]
     fn the_fastest_batch_counts_and_the_smallest_figure() {
-        let mut measured = Measured::default();
+        let mut measured = phase::Load::default();
         let mut add = |answer: &Value| {
             measured.add(answer, 50_000).unwrap();
-            (measured.ns, measured.figures.get("ms").copied())
+            (measured.ns, measured.figures.explain_on_ms)
         };
         let mut answer = answer();
         assert_eq!(add(&answer), (Some(90.0), None));
         answer["batch"][1] = 80_000.into();
-        answer["figures"]["ms"] = 7.5.into();
+        answer["figures"]["explain_on_ms"] = 7.5.into();
         assert_eq!(add(&answer), (Some(80.0), Some(7.5)));
         answer["batch"][1] = 85_000.into();
-        answer["figures"]["ms"] = 8.5.into();
+        answer["figures"]["explain_on_ms"] = 8.5.into();
         assert_eq!(add(&answer), (Some(80.0), Some(7.5)));
         // A server's answer.
         let server = json!({ "realtime": [50_000, 0, 1_000, 3_501_000, 1_000, 900, 5_000_900] });

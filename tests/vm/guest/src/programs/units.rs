@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::exchange;
-use super::load::{Load, Mode, PRELOAD, Program, RUN};
+use super::load::Load;
+use crate::agreed::{Mode, Program};
 use crate::lab::wait_for;
+use crate::phase::{self, Phase, Step};
 use crate::{machine, report};
 
 /// The argument that makes this program the service that tests the unit.
@@ -61,8 +61,8 @@ const STEPS: [(&str, &str, &str); 14] = [
 
 /// The programs that read the clock during all steps.
 const CALLERS: [(&str, &str, Mode); 2] = [
-    ("meanwhile_run", "/opt/static-C", RUN),
-    ("meanwhile_preload", "python3 /opt/load.py", PRELOAD),
+    ("meanwhile_run", "/opt/static-C", Mode::Run),
+    ("meanwhile_preload", "python3 /opt/load.py", Mode::Preload),
 ];
 
 /// A file of the administrator, which the removal of the package must name.
@@ -74,7 +74,7 @@ const LEFT: &str = "/etc/default/served";
 ///
 /// If the package can't be installed, or systemd can't be started.
 pub(crate) fn boot() -> io::Result<()> {
-    report::send_line(&machine::facts());
+    report::send(machine::facts());
     super::install()?;
     fs::write(LEFT, "LD_PRELOAD=/usr/lib/libtickline_preload.so\n")?;
     fs::write("/etc/systemd/system/check.service", CHECK_UNIT)?;
@@ -93,17 +93,20 @@ pub(crate) fn check() -> io::Result<()> {
         "systemd-analyze verify tickline.service",
         "systemd-analyze security tickline",
     ] {
-        let output = run(command).output;
-        report::send_line(&json!({ "phase": "analyze", "command": command, "output": output }));
+        report::send(Phase {
+            command: Some(command.to_owned()),
+            text: Some(run(command).output),
+            ..Phase::named("analyze")
+        });
     }
     let stop = &AtomicBool::new(false);
-    let findings: Vec<Value> = thread::scope(|scope| {
+    let callers: Vec<Phase> = thread::scope(|scope| {
         let mut callers = Vec::new();
         for (step, command, state) in STEPS {
             take(step, command, state);
             if step == "booted" {
                 callers = CALLERS
-                    .map(|caller| scope.spawn(move || called(caller, stop)))
+                    .map(|caller| scope.spawn(move || call(caller, stop)))
                     .into();
             }
         }
@@ -114,36 +117,40 @@ pub(crate) fn check() -> io::Result<()> {
             .map(|caller| caller.join().unwrap_or_default())
             .collect()
     });
-    findings.iter().for_each(report::send_line);
-    let journal = run("journalctl --no-pager -u tickline -o short-monotonic").output;
-    report::send_line(&json!({ "phase": "journal", "output": journal }));
-    report::send_line(&json!({ "phase": "end" }));
+    callers.into_iter().for_each(report::send);
+    report::send(Phase {
+        text: Some(run("journalctl --no-pager -u tickline -o short-monotonic").output),
+        ..Phase::named("journal")
+    });
+    report::send(Phase::named(phase::END));
     Ok(())
 }
 
-/// The findings of a program until `stop`.
-fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
+/// Makes a program call the clock until `stop`.
+fn call((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Phase {
     let program = Program {
-        name: phase.to_owned(),
+        name: name.to_owned(),
         command: command.to_owned(),
         ..Program::default()
     };
-    let mut findings = match Load::start(&program, mode) {
+    let phase = match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
-            let mut findings = json!(exchange::watch(
-                phase.to_owned(),
-                &mut load,
-                stop,
-                &AtomicU64::new(0)
-            ));
-            findings["is_served"] = is_served.into();
-            findings
+            let returned_ns = AtomicU64::new(0);
+            Phase {
+                is_served: Some(is_served),
+                ..exchange::watch(name.to_owned(), &mut load, stop, &returned_ns)
+            }
         }
-        Err(error) => json!({ "phase": phase, "error": error.to_string() }),
+        Err(error) => Phase {
+            error: Some(error.to_string()),
+            ..Phase::named(name)
+        },
     };
-    findings["command"] = format!("{} {command}", mode.prefix).into();
-    findings
+    Phase {
+        command: Some(format!("{} {command}", mode.prefix())),
+        ..phase
+    }
 }
 
 /// Takes a step, waits until the unit has the expected state, and reports the state.
@@ -156,14 +163,17 @@ fn take(step: &str, command: &str, state: &str) {
     } else {
         run(command)
     };
-    let observe = || {
-        let found = run("systemctl is-active tickline").output;
-        (found, super::status()["serving"] == true)
+    let observe = || Step {
+        state: run("systemctl is-active tickline").output,
+        serving: super::is_serving(),
     };
     // Wait first, so that the state from before the step does not count.
     thread::sleep(Duration::from_millis(1_500));
-    let expected = (state.to_owned(), state == "active");
-    let mut found = (String::new(), false);
+    let expected = Step {
+        state: state.to_owned(),
+        serving: state == "active",
+    };
+    let mut found = Step::default();
     let waited = wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
         found = observe();
@@ -171,10 +181,14 @@ fn take(step: &str, command: &str, state: &str) {
     });
     // The removal must list files that still name the package.
     let is_done = is_done && (step != "removed" || output.contains(LEFT));
-    report::send_line(&json!({
-        "phase": step, "command": command, "done": is_done, "output": output,
-        "state": found.0, "serving": found.1, "expected": expected, "reached": waited["reached"],
-    }));
+    report::send(Phase {
+        command: Some(command.to_owned()),
+        text: Some(output),
+        done: Some(is_done),
+        waited: Some(waited),
+        step: Some(found),
+        ..Phase::named(step)
+    });
 }
 
 /// A command that has run.

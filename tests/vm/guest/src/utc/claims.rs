@@ -3,25 +3,14 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use tickline_utc::sources::chronyd;
 
 use super::world::{FASTER_PPM, World};
+use crate::phase::Claims;
 use crate::system::realtime_ns;
 
 /// The longest wait for chronyd's answer on a busy host.
 const TIMEOUT: Duration = Duration::from_millis(100);
-
-/// How far chronyd's claims have missed so far.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Claims {
-    asked: u64,
-    /// The largest distance between the true time and a claim, ns.
-    missed_ns: i64,
-    /// The largest distance between the true rate of the kernel's clock and a stated rate with its
-    /// error, ppb.
-    rate_missed_ppb: i64,
-}
 
 impl Claims {
     /// Asks chronyd. UTC is within the root dispersion and half of the root delay of its NTP clock
@@ -44,11 +33,12 @@ impl Claims {
             .min(after.distance_ns(state.correction_ns));
         let true_ppb = (steered_ppm - FASTER_PPM) * 1_000;
         let rate_distance_ppb = (state.frequency_ppb - true_ppb).abs();
+        let beyond = |distance: i64, bound: i64| (distance - bound).max(0).unsigned_abs();
         self.asked += 1;
-        self.missed_ns = self.missed_ns.max(distance_ns - bound_ns);
+        self.missed_ns = self.missed_ns.max(beyond(distance_ns, bound_ns));
         self.rate_missed_ppb = self
             .rate_missed_ppb
-            .max(rate_distance_ppb - state.frequency_error_ppb);
+            .max(beyond(rate_distance_ppb, state.frequency_error_ppb));
     }
 }
 

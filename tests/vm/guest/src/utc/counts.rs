@@ -1,13 +1,12 @@
 //! The counts of the threads that read UTC in a phase.
 
-use serde::Serialize;
-use serde_json::{Value, json};
-use tickline_utc::{UtcReading, UtcUnknown};
+use tickline_utc::{UtcReading, UtcSource, UtcUnknown};
 
 use crate::agreed::NARROW_NS;
+use crate::phase::{Kinds, Utc};
 
 /// The counts of a thread, or of all threads.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) readings: u64,
     /// The number of readings with a range.
@@ -18,10 +17,8 @@ pub(super) struct Counts {
     missed_ns: i64,
     narrowest_ns: Option<u64>,
     /// The kinds of readings, in the order of their first readings.
-    #[serde(skip)]
     kinds: Vec<Kind>,
     /// The zero for the times in the report, ns.
-    #[serde(skip)]
     pub(super) marked_ns: i64,
 }
 
@@ -92,16 +89,33 @@ impl Counts {
         }
     }
 
-    /// The report. `after_ms` has the time of the last reading of each kind.
-    pub(super) fn report(&self, phase: &str) -> Value {
-        let mut report = json!(self);
-        report["phase"] = phase.into();
-        for kind in &self.kinds {
-            let after_ns = (kind.last_ns - self.marked_ns).max(0);
-            report["kinds"][kind.name] = kind.count.into();
-            report["after_ms"][kind.name] = (after_ns / 1_000_000).into();
+    /// The report of a phase.
+    pub(super) fn report(&self) -> Utc {
+        let after_ns = |kind: &Kind| (kind.last_ns - self.marked_ns).max(0).unsigned_abs();
+        Utc {
+            readings: self.readings,
+            answered: self.answered,
+            missed: self.missed,
+            missed_ns: self.missed_ns.max(0).unsigned_abs(),
+            narrowest_ns: self.narrowest_ns,
+            kinds: self.of_kinds(|kind| kind.count),
+            after_ms: self.of_kinds(|kind| after_ns(kind) / 1_000_000),
+            in_order: self.kinds.iter().map(|kind| kind.name.to_owned()).collect(),
         }
-        report["in_order"] = self.kinds.iter().map(|kind| kind.name).collect();
-        report
+    }
+
+    /// A figure of each kind that a rule is about.
+    fn of_kinds(&self, figure: impl Fn(&Kind) -> u64) -> Kinds {
+        let of = |code: &str| {
+            let mut kinds = self.kinds.iter();
+            kinds.find(|kind| kind.name == code).map(&figure)
+        };
+        Kinds {
+            chronyd: of(UtcSource::Chronyd.code()),
+            clock_bound: of(UtcSource::ClockBound.code()),
+            kernel: of(UtcSource::Kernel.code()),
+            leap_second: of(UtcUnknown::LeapSecond.code()),
+            disrupted: of(UtcUnknown::Disrupted.code()),
+        }
     }
 }
