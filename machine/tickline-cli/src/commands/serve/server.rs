@@ -21,6 +21,7 @@ use tickline_page::page_file::{FileError, PageError, PageErrorCause};
 use crate::exit::Exit;
 use crate::machine;
 use crate::measure::standstill;
+use crate::measure::warp::{TRIES_AGAIN, WHY_NOT_COMPARED};
 use crate::output::line_to_stderr;
 use crate::signal;
 use crate::words::{plain, plain_path, shell_word, with_path};
@@ -396,6 +397,10 @@ impl ServerState {
             return Some(match reason {
                 Reason::Untested => format!(
                     "{code}: the counters of the CPUs are being compared; programs ask the OS clock"
+                ),
+                Reason::Untestable => format!(
+                    "{code}: {reason}: {WHY_NOT_COMPARED}; the server {TRIES_AGAIN}; programs ask \
+                     the OS clock"
                 ),
                 _ => format!("{code}: {reason}"),
             });
