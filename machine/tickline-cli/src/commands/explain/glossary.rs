@@ -102,8 +102,8 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "off",
             "no server publishes a line, or an administrator has switched the page off; programs \
-             ask the OS clock. `tickline serve status` says which; to serve it again: `sudo \
-             tickline serve on`, and then start a server",
+             ask the OS clock. `tickline serve status` says which; to serve it again, run the \
+             command that this status names, and then start a server",
         ),
         (
             "no_line",

@@ -27,6 +27,7 @@ use crate::signal;
 use crate::words::{plain, plain_path, shell_word, with_path};
 
 use super::notify::ReadyMessage;
+use super::service::command;
 use super::{ServeError, fast_rate, folder_of, make_folder, no_parent, wrong_path};
 
 /// Whether the server makes the page's folder.
@@ -73,7 +74,10 @@ pub(super) fn run(page: &Path, folder: Folder) -> Result<Exit, ServeError> {
         }
         let next_in = publisher.maintain().map_err(cannot_serve)?;
         if publisher.phase() == LeasePhase::Off {
-            log.write("the page is switched off: run `tickline serve on`, then start a server");
+            let on = command("serve on", page);
+            log.write(&format!(
+                "the page is switched off: run {on}, then start a server"
+            ));
             // Another server may have the page from here on.
             drop(publisher);
             // A unit whose server ends before it is ready has failed.

@@ -1,10 +1,13 @@
 //! The state of a page as text.
 
+use std::borrow::Cow;
+use std::path::Path;
 use std::time::Duration;
 
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 
 use super::super::fast_rate;
+use super::super::service::command;
 use super::no_line::WhyNoLine;
 use super::{PagePhase, PageReport, PageServer};
 use crate::machine::page::Reader;
@@ -157,11 +160,12 @@ impl PageReport {
     }
 
     /// The meaning of the phase for programs.
-    const fn meaning(&self) -> &'static str {
-        match self.phase {
+    fn meaning(&self) -> Cow<'static, str> {
+        let text = match self.phase {
             PagePhase::Expired => "the leases have run out; programs ask the OS clock",
             PagePhase::Stored(LeasePhase::Off) if self.switched_off => {
-                "switched off, until `tickline serve on`; programs ask the OS clock"
+                let on = command("serve on", Path::new(&self.page));
+                return format!("switched off, until {on}; programs ask the OS clock").into();
             }
             PagePhase::Stored(LeasePhase::Off) => {
                 "no server publishes a line; programs ask the OS clock"
@@ -173,7 +177,8 @@ impl PageReport {
                 "the line may be wrong; programs also ask the OS clock, and return the later time"
             }
             PagePhase::Stored(_) => "programs take the time from the page",
-        }
+        };
+        text.into()
     }
 }
 
@@ -478,5 +483,23 @@ mod tests {
         };
         let meaning = report.meaning();
         assert!(meaning.starts_with("switched off, until"), "{meaning}");
+    }
+
+    /// Symptom: "switched off, until `tickline serve on`" of a page at another path.
+    #[test]
+    fn a_page_that_is_switched_off_is_named_in_the_command_that_ends_this() {
+        let report = PageReport {
+            page: "/srv/page".to_owned(),
+            phase: PagePhase::Stored(LeasePhase::Off),
+            serving: false,
+            switched_off: true,
+            ..report()
+        };
+        let expected = "switched off, until `tickline serve on --page /srv/page`; programs";
+        assert!(
+            report.meaning().starts_with(expected),
+            "{}",
+            report.meaning()
+        );
     }
 }
