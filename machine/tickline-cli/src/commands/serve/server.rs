@@ -28,7 +28,7 @@ use crate::words::{plain, plain_path, shell_word, with_path};
 
 use super::notify::ReadyMessage;
 use super::service::command;
-use super::{ServeError, fast_rate, folder_of, make_folder, no_parent, wrong_path};
+use super::{ServeError, fast_rate, folder_of, make_folder, no_parent, without_proc, wrong_path};
 
 /// Whether the server makes the page's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,6 +214,9 @@ fn cannot_serve(error: PageError) -> ServeError {
             "{error}; this user may not write to {}: {advice}",
             plain_path(folder)
         );
+        return ServeError::Permanent(io::Error::other(message));
+    }
+    if let Some(message) = without_proc(&error, Path::new("/proc/self")) {
         return ServeError::Permanent(io::Error::other(message));
     }
     if may_pass(&error) {
