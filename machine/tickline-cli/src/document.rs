@@ -33,7 +33,7 @@ use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::{BenchSummary, CostRow};
 use crate::measure::latency::LatencyRow;
 use crate::measure::track::TrackSummary;
-use crate::measure::warp::WarpTest;
+use crate::measure::warp::{WHY_NOT_COMPARED, WarpTest};
 use crate::measure::watch::WatchSummary;
 use crate::measure::who::WhoSummary;
 use crate::screen::{BAD, GOOD, SLOW, Screen};
@@ -265,7 +265,10 @@ fn result(state: ClockState, document: &Document) -> String {
         ClockState::Fallback(reason) => {
             let named = matches!(
                 reason,
-                Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested
+                Reason::KernelRejected
+                    | Reason::KernelUsesOther
+                    | Reason::Untested
+                    | Reason::Untestable
             );
             let detail = match (reason, &document.machine.clocksource) {
                 (_, Some(name)) if named => format!(" ({name})"),
@@ -278,8 +281,14 @@ fn result(state: ClockState, document: &Document) -> String {
                 Reason::Untested => {
                     " The comparison takes longer on a busy machine: run the command again, or \
                      compare them by `tickline warp`."
+                        .to_owned()
                 }
-                _ => "",
+                Reason::Untestable => format!(
+                    " A comparison fails if {WHY_NOT_COMPARED}: the CPUs are too busy, or the host \
+                     does not run them together. When the machine is quieter, run the command \
+                     again, or compare them by `tickline warp`."
+                ),
+                _ => String::new(),
             };
             format!("tickline reads the OS clock here, because {reason}{detail}.{advice}")
         }
@@ -365,6 +374,19 @@ mod tests {
         assert!(!of(Reason::KernelRejected).contains("again"));
     }
 
+    /// Symptom: "because the counters of the CPUs could not be compared." and not a word more.
+    #[test]
+    fn a_comparison_that_failed_says_why_and_what_to_do() {
+        let shown = result(
+            ClockState::Fallback(Reason::Untestable),
+            &Document::default(),
+        );
+        assert!(shown.contains(WHY_NOT_COMPARED), "{shown}");
+        let advice = "When the machine is quieter, run the command again, or compare them by \
+                      `tickline warp`.";
+        assert!(shown.ends_with(advice), "{shown}");
+    }
+
     /// Symptom: `fast` was false and the exit code 1 while a disrupted clock read the counter, as
     /// the result said.
     #[test]
@@ -413,6 +435,7 @@ mod tests {
             (Reason::KernelRejected, true),
             (Reason::KernelUsesOther, true),
             (Reason::Untested, true),
+            (Reason::Untestable, true),
             (Reason::SamplesTooOld, false),
         ] {
             let text = result(ClockState::Fallback(reason), &document);

@@ -426,7 +426,7 @@ fn page(machine: &Machine) -> String {
     };
     let is_idle = machine.page_served == Some(false) && !is_off;
     joined([
-        is_off.then(|| "switched off (tickline serve on ends this)".to_owned()),
+        is_off.then(|| "switched off (tickline serve status says what ends this)".to_owned()),
         Some(readers),
         is_idle.then(|| "it serves nothing now (tickline serve status)".to_owned()),
     ])

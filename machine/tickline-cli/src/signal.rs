@@ -4,25 +4,71 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts;
+use signal_hook::low_level::{emulate_default_handler, register};
 
 /// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the
-/// process at once, because a write to a blocked pipe may keep the process from reading the flag.
+/// process at once, because a write to a blocked pipe may keep the process from reading the flag;
+/// one within [`SAME_SIGNAL`] counts as the first.
 ///
 /// An inherited SIGHUP that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM set the
 /// flag even if a shell has started this process in the background with these signals ignored.
 pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
+    let first = Arc::new(FirstSignal::new());
     let signals = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
     let signals = signals.chain(Some(consts::SIGHUP).filter(|hangup| !is_ignored(*hangup)));
     for signal in signals {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        let (stop, first) = (Arc::clone(&stop), Arc::clone(&first));
+        let handler = move || {
+            if first.note_signal() {
+                emulate_default_handler(signal).ok();
+            }
+            // ORDERING: Relaxed; the flag publishes no other data.
+            stop.store(true, Ordering::Relaxed);
+        };
+        // SAFETY: the handler stores to atomics, reads the time (clock_gettime), and sends a signal
+        // with its default action; signal-safety(7) permits all three.
+        unsafe { register(signal, handler) }?;
     }
     Ok(stop)
+}
+
+/// For how long after the first signal another counts as the same. `timeout -s INT`, for one, sends
+/// a signal to the process, and then to its group, in which the process gets it again.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
+/// When the first signal came.
+#[derive(Debug)]
+struct FirstSignal {
+    start: Instant,
+    /// From `start` on, ns; [`u64::MAX`] before the signal.
+    at_ns: AtomicU64,
+}
+
+impl FirstSignal {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            at_ns: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Notes that a signal has come. Returns whether it is a second one.
+    fn note_signal(&self) -> bool {
+        let now_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // ORDERING: Relaxed, because this is the only word.
+        is_second(self.at_ns.fetch_min(now_ns, Ordering::Relaxed), now_ns)
+    }
+}
+
+/// Whether a signal at `now_ns` is another one than the first.
+fn is_second(first_ns: u64, now_ns: u64) -> bool {
+    Duration::from_nanos(now_ns.saturating_sub(first_ns)) > SAME_SIGNAL
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, which the program reports.
@@ -47,6 +93,29 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    /// Symptom: `timeout -s INT 3 tickline serve` killed the server, whose leases had not run out.
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one() {
+        let first_ns = 3_000_000_000;
+        let within_ns = first_ns + 100_000_000;
+        assert!(!is_second(u64::MAX, first_ns), "there was none before");
+        assert!(!is_second(first_ns, first_ns));
+        assert!(!is_second(first_ns, within_ns));
+    }
+
+    #[test]
+    fn a_signal_that_comes_later_is_a_second_one() {
+        let first_ns = 3_000_000_000;
+        assert!(is_second(first_ns, first_ns + 100_000_001));
+    }
+
+    #[test]
+    fn the_first_signal_is_no_second_one() {
+        let first = FirstSignal::new();
+        assert!(!first.note_signal());
+        assert_ne!(first.at_ns.into_inner(), u64::MAX);
+    }
 
     /// Nothing else in this process handles SIGTTOU.
     #[test]

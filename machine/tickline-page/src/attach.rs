@@ -76,7 +76,7 @@ impl core::fmt::Display for AttachError {
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
                 write!(
                     f,
-                    "the page is of boot {page:032x}, and this is boot {running:032x}: `tickline serve` replaces it"
+                    "the page is of boot {page:032x}, and this is boot {running:032x}: a server of this boot replaces it"
                 )
             }
             Self::OtherCounter { .. } if COUNTER_ID == 0 => {

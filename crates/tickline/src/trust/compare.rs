@@ -34,8 +34,9 @@ const RESULT_LASTS_NS: i64 = 600_000_000_000;
 /// Tries for a pair before the comparison counts as impossible.
 const TRIES_PER_PAIR: u32 = 6;
 
-/// The wait after an impossible comparison, ns; doubled after each further one. At worst a pair
-/// takes some seconds of CPU time, while one thread waits in vain for the other.
+/// The wait after an impossible comparison, ns; doubled after each further one, up to
+/// [`RESULT_LASTS_NS`]. At worst a pair takes some seconds of CPU time, while one thread waits in
+/// vain for the other. The program `tickline` tells its users both times (`TRIES_AGAIN`).
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// The most attempts to take the lock on the result. Each failure yields to other threads.

@@ -262,10 +262,19 @@ pub(super) fn page_error(error: PageError) -> io::Error {
     if error.is_not_found() {
         return no_page(error.path());
     }
-    match wrong_path(&error) {
+    let text = wrong_path(&error).or_else(|| without_proc(&error, Path::new("/proc/self")));
+    match text {
         Some(text) => io::Error::other(text),
         None => io::Error::other(error),
     }
+}
+
+/// The error with what to do, if this process can't be examined because there is no `/proc`, as in
+/// a chroot. `own` is the process's folder there.
+fn without_proc(error: &PageError, own: &Path) -> Option<String> {
+    let is_of_process = matches!(error.cause(), PageErrorCause::Process(_));
+    (is_of_process && !own.exists())
+        .then(|| format!("{error}; mount /proc here: mount -t proc proc /proc"))
 }
 
 /// Doubts the path of a file that is no page, unless it has a page's name. The error's own advice,

@@ -8,7 +8,9 @@ use crate::args;
 use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::warp::{self, MAX_COMPARED_CPUS, Pattern, WarpPair, WarpTest};
+use crate::measure::warp::{
+    self, MAX_COMPARED_CPUS, Pattern, WHY_NOT_COMPARED, WarpPair, WarpTest,
+};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::screen::Screen;
@@ -94,7 +96,7 @@ pub(crate) fn result(warp: &WarpTest) -> String {
         ),
         (None, None) => format!(
             "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be \
-             compared: their threads did not run at the same time, or exchanged too slowly.",
+             compared: {WHY_NOT_COMPARED}.",
             count(None),
             warp.pairs.len()
         ),

@@ -54,8 +54,8 @@ fn page(document: &Document) -> Option<&'static str> {
     }
     if document.machine.page_switched_off == Some(true) {
         return Some(
-            "there is a page, but it is switched off (`tickline serve on` ends this), so \
-             `tickline run` changes nothing",
+            "there is a page, but it is switched off (`tickline serve status` says what ends \
+             this), so `tickline run` changes nothing",
         );
     }
     // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).

@@ -59,6 +59,15 @@ impl Pattern {
     }
 }
 
+/// Why a comparison of two counters fails.
+pub(crate) const WHY_NOT_COMPARED: &str =
+    "their threads did not run at the same time, or exchanged too slowly";
+
+/// When a clock's thread compares the counters again after that (`RETRY_NS` and `RESULT_LASTS_NS`
+/// in `trust/compare.rs` of `tickline`).
+pub(crate) const TRIES_AGAIN: &str =
+    "tries again after 1 s, and then after twice as long each time, 600 s at most";
+
 /// The result of the comparison of the CPUs' counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -52,6 +52,27 @@ fn served_by(document: &Value, clock: &str) -> Value {
         .clone()
 }
 
+/// Symptom: it measured first, and printed the diagnosis.
+#[test]
+fn a_fix_without_a_question_is_refused_to_a_user_without_the_right_to_it() {
+    // This open changes nothing.
+    let open = ": >>/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let mut shell = unprivileged(Path::new("/bin/sh"));
+    let opened = text(&shell.args(["-c", open]).output().unwrap().stderr);
+    if !opened.contains("Permission denied") {
+        return skip(format_args!("the right is not what is missing: {opened}"));
+    }
+    let (_folder, program) = open_folder();
+    let mut command = unprivileged(&program);
+    let output = command.args(["--fix", "--yes"]).output().unwrap();
+    assert_fails(
+        &output,
+        2,
+        "only root may change it: sudo tickline doctor --fix",
+    );
+    assert_eq!(text(&output.stdout), "");
+}
+
 /// A user without privileges gets the same facts as root, except the kernel's log and the facts
 /// that only the log shows, such as the hypervisor behind KVM's interface.
 #[test]

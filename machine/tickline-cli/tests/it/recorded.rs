@@ -1,6 +1,7 @@
 //! Tests of the program's findings on recorded machines.
 
 mod machines;
+mod samples;
 
 use std::fs;
 use std::io::Write as _;
@@ -53,7 +54,12 @@ fn diagnosed_machine(name: &str) -> (Value, Option<i32>) {
 
 /// The text of `tickline doctor` about the machine.
 fn shown(name: &str) -> String {
-    text(&output(&[], &facts(name)).stdout)
+    text_about(&facts(name))
+}
+
+/// The text of `tickline doctor` about these facts.
+fn text_about(facts: &str) -> String {
+    text(&output(&[], facts).stdout)
 }
 
 fn findings(document: &Value) -> &[Value] {

@@ -13,6 +13,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -155,8 +157,34 @@ fn under_nohup_a_hangup_is_no_signal_to_end() {
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
     wait_for_line(&page, &server);
     server.signal(libc::SIGHUP);
+    // A signal that comes sooner counts as the one before it.
+    thread::sleep(Duration::from_millis(150));
     server.signal(libc::SIGTERM);
     assert_ended_in_order(&mut server);
+}
+
+/// Symptom: "/proc/sys/kernel/random/boot_id can't be read" in a chroot, and not a word on what to do.
+#[test]
+fn a_server_without_proc_says_to_mount_it() {
+    let (_folder, page) = folder();
+    let script = "mount -t tmpfs none /proc && echo mounted && exec \"$0\" serve --page \"$1\"";
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_tickline"),
+        ])
+        .arg(&page)
+        .output();
+    let Some(output) = output
+        .ok()
+        .filter(|output| text(&output.stdout) == "mounted\n")
+    else {
+        return skip("no mount namespace");
+    };
+    assert_fails(&output, 78, "; mount /proc here: mount -t proc proc /proc");
 }
 
 /// A page whose server has stopped.

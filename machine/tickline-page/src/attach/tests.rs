@@ -135,7 +135,7 @@ fn an_attach_error_states_what_the_header_has() {
                 page: [8; 16],
                 running: [9; 16],
             },
-            "the page is of boot 08080808080808080808080808080808, and this is boot 09090909090909090909090909090909: `tickline serve` replaces it",
+            "the page is of boot 08080808080808080808080808080808, and this is boot 09090909090909090909090909090909: a server of this boot replaces it",
         ),
     ] {
         assert_eq!(

@@ -138,7 +138,7 @@ impl fmt::Display for PageErrorCause {
             Self::UnknownWord { word } => write!(
                 f,
                 "no server has written its word {word:#x}, so another process has changed the \
-                 page: move it away, and `tickline serve` makes a new one"
+                 page: move it away, and start its server, which makes a new one"
             ),
             Self::Changed(error) => error.fmt(f),
             Self::Counter(reason) => reason.fmt(f),

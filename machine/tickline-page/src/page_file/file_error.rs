@@ -73,7 +73,8 @@ impl fmt::Display for FileError {
             Self::TooShort { bytes } => write!(
                 f,
                 "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; \
-                 once no program reads it, move it away, and `tickline serve` makes a new one"
+                 once no program reads it, move it away, and start its server, which makes a new \
+                 one"
             ),
             Self::UnmappedOwner => write!(
                 f,

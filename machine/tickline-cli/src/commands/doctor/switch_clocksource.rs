@@ -42,9 +42,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     for (finding, steps) in shown_steps(document, Some(finding)) {
         show(&mut log, finding, steps)?;
     }
-    // This open changes nothing, and shows whether the user may write to the file.
-    let writable = fs::OpenOptions::new().write(true).open(path);
-    drop(writable.map_err(|error| refused(path, &error))?);
+    open_to_switch(path).map_err(|error| refused(path, &error))?;
     if let Some(why) = untested(steps, &document.machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
@@ -159,19 +157,38 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     (!passed).then(|| crate::commands::warp::result(&warp))
 }
 
-/// Refuses a run that could not ask its question, before it measures anything.
+/// Refuses a run that could not ask its question, or not do what the user has agreed to, before it
+/// measures anything.
 ///
 /// # Errors
 ///
-/// If the user has not agreed beforehand, and standard input is not a terminal.
+/// If the user has not agreed beforehand, and standard input is not a terminal. If the user has,
+/// and may not change the clocksource.
 pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
-    if args.yes || io::stdin().is_terminal() {
+    if args.yes {
+        return check_may_switch(Path::new(CURRENT_FILE));
+    }
+    if io::stdin().is_terminal() {
         return Ok(());
     }
     Err(io::Error::other(
         "--fix asks before it changes anything, and standard input is not a terminal: use one (ssh \
          -t), or add --yes, which asks nothing; without --fix, doctor shows the steps",
     ))
+}
+
+/// Fails if this user has no right to write to the kernel's file. Any other error may not matter:
+/// perhaps there is nothing to switch.
+fn check_may_switch(path: &Path) -> io::Result<()> {
+    match open_to_switch(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(refused(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Opens the file for writing, which changes nothing, and shows whether the user may do it.
+fn open_to_switch(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).open(path)
 }
 
 /// The counter's rate by the kernel's present clock, Hz; `None` if this process may not read it.

@@ -3,6 +3,7 @@
 
 use tickline::{ClockState, Event, Gate, Reason};
 
+use crate::measure::warp::{TRIES_AGAIN, WHY_NOT_COMPARED};
 use crate::utc_unknown;
 
 /// A meaning of a code.
@@ -76,7 +77,7 @@ pub(super) fn all() -> Vec<Entry> {
     let reasons = Reason::ALL.iter().map(|reason| Entry {
         code: reason.code(),
         kind: "Reason for the OS clock",
-        sentence: reason.to_string(),
+        sentence: of_reason(*reason),
     });
     let unknown = utc_unknown::ALL.map(|why| Entry {
         code: why.code(),
@@ -100,8 +101,8 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "off",
             "no server publishes a line, or an administrator has switched the page off; programs \
-             ask the OS clock. `tickline serve status` says which; to serve it again: `sudo \
-             tickline serve on`, and then start a server",
+             ask the OS clock. `tickline serve status` says which; to serve it again, run the \
+             command that this status names, and then start a server",
         ),
         (
             "no_line",
@@ -144,6 +145,20 @@ fn of_state(state: ClockState) -> String {
         .and_then(|text| text.strip_prefix(": "))
         .unwrap_or(&text)
         .to_owned()
+}
+
+/// The library's text about a reason, and what to do where the text alone would leave a user
+/// helpless.
+fn of_reason(reason: Reason) -> String {
+    if reason != Reason::Untestable {
+        return reason.to_string();
+    }
+    format!(
+        "{reason}: {WHY_NOT_COMPARED}, because the CPUs were too busy, or the host does not run \
+         them together. Readings come from the OS clock. A clock with a thread, such as that of \
+         `tickline serve`, {TRIES_AGAIN}. To compare them now, run `tickline warp` when the \
+         machine is quieter"
+    )
 }
 
 fn of_event(event: Event) -> &'static str {
@@ -252,6 +267,15 @@ mod tests {
         let mut codes: Vec<_> = stored.map(|phase| phase.code()).collect();
         codes.push("expired");
         assert_eq!(explained, codes);
+    }
+
+    /// Symptom: "Reason for the OS clock: the counters of the CPUs could not be compared."
+    #[test]
+    fn a_comparison_that_failed_is_explained_with_its_cause_and_the_next_try() {
+        let text = of_reason(Reason::Untestable);
+        for part in [WHY_NOT_COMPARED, TRIES_AGAIN, "`tickline warp`"] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
     }
 
     /// Symptom: `explain bound`, a word of the doctor's rows: "did you mean bound_violation?"

@@ -126,7 +126,7 @@ fn processes(report: &PageReport) -> [Sample; 5] {
         ("by_itself", report.readers.len() - by_library),
         ("library_only", report.library_only.len()),
         ("run_only", report.run_only.len()),
-        ("unknown", report.readers_unknown),
+        ("unknown", report.readers_unknown.len()),
     ];
     counts.map(|(reads, count)| Sample {
         labels: vec![("reads", reads.to_owned())],

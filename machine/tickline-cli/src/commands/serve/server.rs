@@ -21,12 +21,14 @@ use tickline_page::page_file::{FileError, PageError, PageErrorCause};
 use crate::exit::Exit;
 use crate::machine;
 use crate::measure::standstill;
+use crate::measure::warp::{TRIES_AGAIN, WHY_NOT_COMPARED};
 use crate::output::line_to_stderr;
 use crate::signal;
 use crate::words::{plain, plain_path, shell_word, with_path};
 
 use super::notify::ReadyMessage;
-use super::{ServeError, fast_rate, folder_of, make_folder, no_parent, wrong_path};
+use super::service::command;
+use super::{ServeError, fast_rate, folder_of, make_folder, no_parent, without_proc, wrong_path};
 
 /// Whether the server makes the page's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +74,10 @@ pub(super) fn run(page: &Path, folder: Folder) -> Result<Exit, ServeError> {
         }
         let next_in = publisher.maintain().map_err(cannot_serve)?;
         if publisher.phase() == LeasePhase::Off {
-            log.write("the page is switched off: run `tickline serve on`, then start a server");
+            let on = command("serve on", page);
+            log.write(&format!(
+                "the page is switched off: run {on}, then start a server"
+            ));
             // Another server may have the page from here on.
             drop(publisher);
             // A unit whose server ends before it is ready has failed.
@@ -209,6 +214,9 @@ fn cannot_serve(error: PageError) -> ServeError {
             "{error}; this user may not write to {}: {advice}",
             plain_path(folder)
         );
+        return ServeError::Permanent(io::Error::other(message));
+    }
+    if let Some(message) = without_proc(&error, Path::new("/proc/self")) {
         return ServeError::Permanent(io::Error::other(message));
     }
     if may_pass(&error) {
@@ -396,6 +404,10 @@ impl ServerState {
             return Some(match reason {
                 Reason::Untested => format!(
                     "{code}: the counters of the CPUs are being compared; programs ask the OS clock"
+                ),
+                Reason::Untestable => format!(
+                    "{code}: {reason}: {WHY_NOT_COMPARED}; the server {TRIES_AGAIN}; programs ask \
+                     the OS clock"
                 ),
                 _ => format!("{code}: {reason}"),
             });

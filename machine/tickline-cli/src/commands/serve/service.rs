@@ -87,15 +87,18 @@ impl ServiceManager {
         match self {
             Self::Systemd => "systemctl restart tickline, or `tickline serve`, as root".to_owned(),
             Self::SystemdOfUser => {
-                "systemctl --user restart tickline, or `tickline serve`".to_owned()
+                format!(
+                    "systemctl --user restart tickline, or {}",
+                    command("serve", page)
+                )
             }
             Self::OpenRc => "rc-service tickline restart, or `tickline serve`, as root".to_owned(),
             Self::Other if page == page::of_machine() => "`tickline serve`, as root".to_owned(),
             Self::Elsewhere => "do so where the page can be written, such as on the host of a \
                                 container (its mount is read-only here)"
                 .to_owned(),
-            Self::User(user) => format!("{}, as user {user}", serve(page)),
-            Self::Other => serve(page),
+            Self::User(user) => format!("{}, as user {user}", command("serve", page)),
+            Self::Other => command("serve", page),
         }
     }
 
@@ -116,9 +119,22 @@ impl ServiceManager {
     }
 }
 
-/// The command that serves this page.
-fn serve(page: &Path) -> String {
-    format!("`tickline serve --page {}`", shell_word(&plain_path(page)))
+/// The command `tickline` with these words, such as `serve on`, for this page.
+pub(super) fn command(words: &str, page: &Path) -> String {
+    command_of_user(words, page, super::served_page(None).ok().as_deref())
+}
+
+/// As [`command`], for a user who serves the page `own` unless another is named. For the machine's
+/// page such a user becomes root.
+fn command_of_user(words: &str, page: &Path, own: Option<&Path>) -> String {
+    if Some(page) == own {
+        format!("`tickline {words}`")
+    } else if page == page::of_machine() {
+        format!("`sudo tickline {words}`")
+    } else {
+        let page = shell_word(&plain_path(page));
+        format!("`tickline {words} --page {page}`")
+    }
 }
 
 #[cfg(test)]
@@ -202,6 +218,20 @@ mod tests {
     fn a_page_whose_path_is_no_word_is_quoted_in_the_command() {
         let start = ServiceManager::Other.start(Path::new("/srv/my page"));
         assert_eq!(start, "`tickline serve --page '/srv/my page'`");
+    }
+
+    /// Symptom: "switched off, until `tickline serve on`", which switched another page on.
+    #[test]
+    fn a_command_names_each_page_but_the_one_that_it_takes_by_itself() {
+        let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
+        let of = |page, own| command_of_user("serve on", page, own);
+        assert_eq!(of(own, Some(own)), "`tickline serve on`");
+        assert_eq!(of(machines, Some(machines)), "`tickline serve on`");
+        assert_eq!(of(machines, Some(own)), "`sudo tickline serve on`");
+        assert_eq!(of(machines, None), "`sudo tickline serve on`");
+        let with_page = format!("`tickline serve on --page {OTHER}`");
+        assert_eq!(of(other, Some(own)), with_page);
+        assert_eq!(of(other, None), with_page);
     }
 
     /// Symptom: root's shell was to serve a page in the folder of a user.

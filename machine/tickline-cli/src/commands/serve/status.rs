@@ -16,7 +16,7 @@ use tickline_page::page_file::{
 
 use super::line_lead::LineLead;
 use super::service::ServiceManager;
-use crate::machine::page::Reader;
+use crate::machine::page::{Halt, Process, Reader};
 use crate::machine::{self, Ntp};
 
 pub(super) use no_line::WhyNoLine;
@@ -37,6 +37,9 @@ pub(crate) struct PageReport {
     #[serde(flatten)]
     #[cfg_attr(test, schemars(with = "ServerKeys"))]
     pub(super) server: PageServer,
+    /// Who keeps the server's process from running.
+    #[serde(skip)]
+    server_halt: Option<Halt>,
     /// `off`, `no_line`, `first_publication`, `published`, `doubted` or `expired`: `tickline explain
     /// PHASE` explains one.
     #[serde(serialize_with = "serialize_phase")]
@@ -72,15 +75,25 @@ pub(crate) struct PageReport {
     /// The processes that have the page mapped.
     pub(super) readers: Vec<Reader>,
     /// The number of processes that this user may not examine.
-    pub(super) readers_unknown: usize,
+    #[serde(serialize_with = "serialize_count")]
+    #[cfg_attr(test, schemars(with = "usize"))]
+    pub(super) readers_unknown: Vec<Process>,
+    /// Whether the kernel permits this process to examine others, as far as this process's rights
+    /// decide that.
+    #[serde(skip)]
+    may_examine_others: bool,
     /// Whether `/proc` hides the processes of other users.
     readers_hidden: bool,
     /// The processes that have the library of `tickline run`, and not this page: they use another
     /// page, or none, or another library replaces their calls.
-    pub(super) library_only: Vec<u32>,
+    #[serde(serialize_with = "serialize_pids")]
+    #[cfg_attr(test, schemars(with = "Vec<u32>"))]
+    pub(super) library_only: Vec<Process>,
     /// The processes that `tickline run` has started, and that have neither: they started before
     /// the page, or cannot be served. Those that overwrite their environment are not found.
-    pub(super) run_only: Vec<u32>,
+    #[serde(serialize_with = "serialize_pids")]
+    #[cfg_attr(test, schemars(with = "Vec<u32>"))]
+    pub(super) run_only: Vec<Process>,
     /// The inode number of the time namespace that the page was made for.
     time_namespace: Option<u64>,
     /// What to do if nothing is served.
@@ -249,6 +262,7 @@ impl PageReport {
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers: mappings.readers,
             readers_unknown: mappings.unreadable,
+            may_examine_others: machine::page::may_examine_others(),
             readers_hidden: mappings.are_some_hidden,
             library_only: mappings.library_only,
             run_only: mappings.run_only,
@@ -258,6 +272,7 @@ impl PageReport {
                 .header()
                 .map(|header| header.time_namespace),
             next: next(ServiceManager::of(page), page, &server),
+            server_halt: server.pid().and_then(Halt::of),
             server,
         })
     }
@@ -303,6 +318,14 @@ fn serialize_why_no_line<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     let reason = why.and_then(WhyNoLine::reason_of_machine);
     reason.map(Reason::code).serialize(serializer)
+}
+
+fn serialize_count<S: Serializer>(processes: &[Process], serializer: S) -> Result<S::Ok, S::Error> {
+    processes.len().serialize(serializer)
+}
+
+fn serialize_pids<S: Serializer>(processes: &[Process], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(processes.iter().map(|process| process.pid))
 }
 
 #[cfg(test)]

@@ -34,18 +34,34 @@ pub(crate) struct Reader {
     pub(crate) by_library: bool,
 }
 
+/// A process.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// Its number.
+    pub(crate) pid: u32,
+    /// Its name (`/proc/PID/comm`).
+    pub(crate) name: String,
+}
+
+impl Process {
+    fn of(pid: u32) -> Self {
+        let name = super::process_name(pid).unwrap_or_default();
+        Self { pid, name }
+    }
+}
+
 /// The processes that have a page mapped, or were to have one.
 #[derive(Debug, Default)]
 pub(crate) struct Mappings {
     pub(crate) readers: Vec<Reader>,
-    /// The ids of the processes that have the library of `tickline run`, and not the page: another
-    /// library in them replaces the calls, or they cannot use the page.
-    pub(crate) library_only: Vec<u32>,
-    /// The ids of the processes that `tickline run` has started, and that have neither the page nor
-    /// the library: they started before the page, or can't be served.
-    pub(crate) run_only: Vec<u32>,
-    /// The number of processes that this user may not examine.
-    pub(crate) unreadable: usize,
+    /// The processes that have the library of `tickline run`, and not the page: another library in
+    /// them replaces the calls, or they cannot use the page.
+    pub(crate) library_only: Vec<Process>,
+    /// The processes that `tickline run` has started, and that have neither the page nor the
+    /// library: they started before the page, or can't be served.
+    pub(crate) run_only: Vec<Process>,
+    /// The processes that this user may not examine.
+    pub(crate) unreadable: Vec<Process>,
     /// Whether `/proc` hides processes from this user (proc(5), `hidepid`).
     pub(crate) are_some_hidden: bool,
 }
@@ -158,7 +174,7 @@ pub(super) fn is_switched_off() -> Option<bool> {
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
         let found = mappings(&page, lock_holder(&page).ok().and_then(LockHolder::pid)).ok()?;
-        let are_all_known = found.unreadable == 0 && !found.are_some_hidden;
+        let are_all_known = found.unreadable.is_empty() && !found.are_some_hidden;
         (are_all_known || !found.readers.is_empty()).then_some(found.readers.len())
     });
     counts.reduce(|all, count| all + count)
@@ -191,7 +207,7 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
                 let maps = String::from_utf8_lossy(&maps);
                 let has_library = library.is_in(&maps);
                 if maps.lines().any(|line| file.is_in(line)) {
-                    let name = super::process_name(pid).unwrap_or_default();
+                    let Process { pid, name } = Process::of(pid);
                     found.readers.push(Reader {
                         pid,
                         name,
@@ -199,20 +215,64 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
                         by_library: has_library || is_started_by_run(pid),
                     });
                 } else if has_library {
-                    found.library_only.push(pid);
+                    found.library_only.push(Process::of(pid));
                 } else if is_started_by_run(pid) {
-                    found.run_only.push(pid);
+                    found.run_only.push(Process::of(pid));
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found.unreadable += 1,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                found.unreadable.push(Process::of(pid));
+            }
             // The process has ended.
             Err(_) => {}
         }
     }
     found.readers.sort_by_key(|reader| reader.pid);
-    found.library_only.sort_unstable();
-    found.run_only.sort_unstable();
+    for processes in [
+        &mut found.library_only,
+        &mut found.run_only,
+        &mut found.unreadable,
+    ] {
+        processes.sort_by_key(|process| process.pid);
+    }
     Ok(found)
+}
+
+/// Whether this process may examine those of other users: it has CAP_SYS_PTRACE
+/// (capabilities(7)). A kernel may refuse all the same, as for a process of another user namespace.
+pub(crate) fn may_examine_others() -> bool {
+    const CAP_SYS_PTRACE: u64 = 19;
+    let effective = super::super::status_line("CapEff:");
+    let effective = effective.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+    effective.is_some_and(|effective| effective & (1 << CAP_SYS_PTRACE) != 0)
+}
+
+/// Who keeps a process from running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// A signal, such as SIGSTOP: its state is T.
+    Signal,
+    /// A debugger: its state is t.
+    Debugger,
+}
+
+impl Halt {
+    /// Who keeps this process from running; `None` if nobody does, or if that is unknown.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        Self::by_status(&super::read_text(format!("/proc/{pid}/status"))?)
+    }
+
+    /// As [`of`](Self::of), by the text of the process's `status` (proc_pid_status(5)).
+    fn by_status(status: &str) -> Option<Self> {
+        let state = status
+            .lines()
+            .find_map(|line| line.strip_prefix("State:"))?;
+        match state.trim().chars().next()? {
+            'T' => Some(Self::Signal),
+            't' => Some(Self::Debugger),
+            _ => None,
+        }
+    }
 }
 
 /// Whether `tickline run` has started this process to serve it. `false` if this user may not read
@@ -261,6 +321,15 @@ mod tests {
         );
         assert!(!names_itself(b"A=1\0", "NSpid:\t7\n"));
         assert!(!names_itself(b"", ""), "it has ended");
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_is_told_from_one_that_waits() {
+        let of = |state| Halt::by_status(&format!("Name:\tx\nState:\t{state}\nTgid:\t7\n"));
+        assert_eq!(of("T (stopped)"), Some(Halt::Signal));
+        assert_eq!(of("t (tracing stop)"), Some(Halt::Debugger));
+        assert_eq!(of("S (sleeping)"), None);
+        assert_eq!(Halt::by_status(""), None, "it has ended");
     }
 
     /// Symptom: "No such file or directory", without the file.

@@ -84,7 +84,10 @@ fn a_server_that_starts_on_a_page_that_is_off_leaves_it_off() {
     killed.ended();
     switch(&page, "off");
     let messages = assert_ended_by_off(&mut Server::start(&page));
-    assert!(messages.contains("tickline serve on"), "{messages}");
+    assert!(
+        messages.contains("run `tickline serve on --page "),
+        "{messages}"
+    );
     assert!(!messages.contains("serves this page"), "{messages}");
     assert_off(&page);
 }
@@ -142,7 +145,7 @@ fn two_pages_are_not_switched_off_at_once() {
     assert_eq!(status(&page).unwrap()["switched_off"], false);
 }
 
-const OFF: &str = "switched off, until `tickline serve on`";
+const OFF: &str = "switched off, until `tickline serve on --page ";
 const WITHOUT_SERVER: &str = "no server publishes a line";
 
 #[test]

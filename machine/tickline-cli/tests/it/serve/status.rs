@@ -68,6 +68,19 @@ fn a_page_whose_server_has_stopped_says_so() {
 }
 
 #[test]
+fn a_server_that_a_signal_has_stopped_is_said_to_be_stopped() {
+    let Some((_folder, page, server)) = served() else {
+        return;
+    };
+    server.signal(libc::SIGSTOP);
+    let advice = format!("(state T): `kill -CONT {}`", server.0.id());
+    wait_until("the status says so", || {
+        let shown = text(&run(&page, &["status"]).stdout);
+        shown.contains(&advice).then_some(())
+    });
+}
+
+#[test]
 fn the_status_of_a_page_that_is_not_served_is_negative() {
     let (_folder, page) = page_without_server();
     assert_eq!(run(&page, &["status"]).status.code(), Some(1));

@@ -74,6 +74,15 @@ fn a_clock_whose_counters_are_being_compared_is_described_for_an_operator() {
     }
 }
 
+/// Symptom: a server on a busy machine logged that the counters could not be compared, and nobody
+/// knew whether it would try again.
+#[test]
+fn a_comparison_that_failed_is_logged_with_its_cause_and_the_next_try() {
+    let found = log_text(LeasePhase::NoLine, ClockState::Fallback(Reason::Untestable)).unwrap();
+    assert!(found.contains(WHY_NOT_COMPARED), "{found}");
+    assert!(found.contains(TRIES_AGAIN), "{found}");
+}
+
 #[test]
 fn a_doubted_line_says_why() {
     for (clock, expected) in [

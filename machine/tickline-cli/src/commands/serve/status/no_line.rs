@@ -16,9 +16,12 @@ pub(in crate::commands::serve) enum WhyNoLine {
 impl WhyNoLine {
     /// Why this server has no line.
     pub(super) fn of_server(server: &PageServer) -> Self {
-        machines_state()
-            .and_then(reason_of_machine)
-            .map_or_else(|| Self::Server(servers_reason(server)), Self::Machine)
+        let state = machines_state();
+        let reason = state.and_then(reason_of_machine);
+        reason.map_or_else(
+            || Self::Server(servers_reason(server, state)),
+            Self::Machine,
+        )
     }
 
     /// The reason that holds for each process of this machine.
@@ -42,15 +45,24 @@ fn machines_state() -> Option<ClockState> {
     Some(clock.status().state)
 }
 
-/// What is known about a server without a line, where the machine gives no reason.
-const fn servers_reason(server: &PageServer) -> &'static str {
-    match server {
-        PageServer::None => "the server has stopped",
-        PageServer::Process(_) | PageServer::Invisible => {
-            "in its first seconds a server may compare the counters of the CPUs; later its log has \
-             the reason"
+/// What is known about a server without a line, where the machine gives no reason; `state` is that
+/// of a clock of this process, which compares no counters.
+const fn servers_reason(server: &PageServer, state: Option<ClockState>) -> &'static str {
+    match (server, state) {
+        (PageServer::None, _) => "the server has stopped",
+        (
+            PageServer::Process(_) | PageServer::Invisible,
+            Some(ClockState::Fallback(Reason::Untested)),
+        ) => {
+            "the server must compare the counters of the CPUs: in its first seconds it may be at \
+             it; after that it could not (tickline explain untestable) and tries again, or they \
+             differ; its log says which"
         }
-        PageServer::Unknown(_) => "unknown here; if a server runs, its log has the reason",
+        (PageServer::Process(_) | PageServer::Invisible, _) => {
+            "at a start, after a step of the clock and in a slew this lasts seconds; if it lasts \
+             longer, the server's log has the reason"
+        }
+        (PageServer::Unknown(_), _) => "unknown here; if a server runs, its log has the reason",
     }
 }
 
@@ -95,20 +107,38 @@ mod tests {
         }
     }
 
-    /// Symptom: the same text for a server that compared the counters and for one that was stopped.
+    const NEEDS_COMPARISON: Option<ClockState> = Some(ClockState::Fallback(Reason::Untested));
+
     #[test]
-    fn a_stopped_server_is_told_from_one_that_may_compare_the_counters() {
-        assert!(servers_reason(&PageServer::None).starts_with("the server has stopped"));
-        for server in [PageServer::Process(42), PageServer::Invisible] {
-            assert!(servers_reason(&server).contains("may compare the counters"));
+    fn a_stopped_server_is_said_to_have_stopped() {
+        for state in [NEEDS_COMPARISON, Some(ClockState::Fast), None] {
+            let reason = servers_reason(&PageServer::None, state);
+            assert_eq!(reason, "the server has stopped");
         }
+    }
+
+    /// Symptom: "in its first seconds a server may compare the counters", minutes after its start
+    /// on a machine that was too busy for it.
+    #[test]
+    fn a_server_that_must_compare_the_counters_may_have_failed_to() {
+        for server in [PageServer::Process(42), PageServer::Invisible] {
+            let reason = servers_reason(&server, NEEDS_COMPARISON);
+            assert!(reason.contains("could not"), "{reason}");
+            assert!(reason.contains("tries again"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_server_with_no_need_to_compare_the_counters_is_not_said_to() {
+        let reason = servers_reason(&PageServer::Process(42), Some(ClockState::Fast));
+        assert!(!reason.contains("compare"), "{reason}");
     }
 
     /// Symptom: no reason at all for a user who may not see the lock.
     #[test]
     fn a_user_who_can_not_see_the_server_does_not_know_its_reason() {
         let unknown = PageServer::Unknown("no right".to_owned());
-        assert!(servers_reason(&unknown).starts_with("unknown here"));
+        assert!(servers_reason(&unknown, NEEDS_COMPARISON).starts_with("unknown here"));
     }
 
     /// Symptom: "no gate of the machine is closed", where the server's comparison had closed one.
@@ -116,7 +146,10 @@ mod tests {
     fn nothing_is_claimed_about_the_gates_that_only_the_server_knows() {
         let unknown = PageServer::Unknown("no right".to_owned());
         for server in [PageServer::None, PageServer::Process(42), unknown] {
-            assert!(!servers_reason(&server).contains("gate"), "{server:?}");
+            for state in [NEEDS_COMPARISON, Some(ClockState::Fast), None] {
+                let reason = servers_reason(&server, state);
+                assert!(!reason.contains("gate"), "{reason}");
+            }
         }
     }
 }

@@ -1,13 +1,16 @@
 //! The state of a page as text.
 
+use std::borrow::Cow;
+use std::path::Path;
 use std::time::Duration;
 
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 
 use super::super::fast_rate;
+use super::super::service::command;
 use super::no_line::WhyNoLine;
 use super::{PagePhase, PageReport, PageServer};
-use crate::machine::page::Reader;
+use crate::machine::page::{Halt, Process, Reader};
 use crate::screen::Screen;
 use crate::words::rate;
 
@@ -20,7 +23,7 @@ impl PageReport {
             "page",
             &format!("{}, of user {}", self.page, self.owner),
         );
-        say(&mut screen, "server", &self.server.words());
+        say(&mut screen, "server", &self.server_words());
         say(
             &mut screen,
             "phase",
@@ -114,15 +117,46 @@ impl PageReport {
         );
     }
 
+    /// The server, and who keeps it from running.
+    fn server_words(&self) -> String {
+        let server = self.server.words();
+        match (&self.server, self.server_halt) {
+            (PageServer::Process(pid), Some(Halt::Signal)) => format!(
+                "{server}, which a signal has stopped (state T): `kill -CONT {pid}`, as its user or \
+                 root, lets it go on"
+            ),
+            (_, Some(Halt::Debugger)) => {
+                format!("{server}, which a debugger has stopped (state t)")
+            }
+            _ => server,
+        }
+    }
+
+    /// How many processes can't be examined, and why; empty if there are none.
+    fn unknown_words(&self) -> String {
+        let unknown = &self.readers_unknown;
+        if unknown.is_empty() {
+            return String::new();
+        }
+        let count = match unknown.len() {
+            1 => "1 process is unknown".to_owned(),
+            count => format!("{count} processes are unknown"),
+        };
+        if self.may_examine_others {
+            return format!(
+                "; {count}, which the kernel refuses to show though this user has CAP_SYS_PTRACE: \
+                 {}",
+                listed(unknown)
+            );
+        }
+        // To another user nearly every process is unknown, so their numbers say nothing.
+        let them = if unknown.len() == 1 { "it" } else { "them" };
+        format!("; {count}: this user may not trace {them} {NEEDED}")
+    }
+
     /// Says which processes read the page, and which were to read it, and do not.
     fn say_readers(&self, screen: &mut Screen) {
-        let unknown = match self.readers_unknown {
-            0 => String::new(),
-            1 => format!("; 1 process is unknown: this user may not trace it {NEEDED}"),
-            unknown => {
-                format!("; {unknown} processes are unknown: this user may not trace them {NEEDED}")
-            }
-        };
+        let unknown = self.unknown_words();
         let hidden = if self.readers_hidden {
             "; /proc hides other users' processes (hidepid)"
         } else {
@@ -157,11 +191,12 @@ impl PageReport {
     }
 
     /// The meaning of the phase for programs.
-    const fn meaning(&self) -> &'static str {
-        match self.phase {
+    fn meaning(&self) -> Cow<'static, str> {
+        let text = match self.phase {
             PagePhase::Expired => "the leases have run out; programs ask the OS clock",
             PagePhase::Stored(LeasePhase::Off) if self.switched_off => {
-                "switched off, until `tickline serve on`; programs ask the OS clock"
+                let on = command("serve on", Path::new(&self.page));
+                return format!("switched off, until {on}; programs ask the OS clock").into();
             }
             PagePhase::Stored(LeasePhase::Off) => {
                 "no server publishes a line; programs ask the OS clock"
@@ -173,7 +208,8 @@ impl PageReport {
                 "the line may be wrong; programs also ask the OS clock, and return the later time"
             }
             PagePhase::Stored(_) => "programs take the time from the page",
-        }
+        };
+        text.into()
     }
 }
 
@@ -188,16 +224,23 @@ impl PageServer {
 }
 
 /// Shows which processes are so; nothing if there are none.
-fn say_processes(screen: &mut Screen, how: &str, pids: &[u32]) {
-    if pids.is_empty() {
-        return;
+fn say_processes(screen: &mut Screen, how: &str, processes: &[Process]) {
+    if !processes.is_empty() {
+        say(screen, "", &format!("{how}: {}", listed(processes)));
     }
-    let shown: Vec<_> = pids.iter().take(MAX_READERS).map(u32::to_string).collect();
-    let more = match pids.len().saturating_sub(MAX_READERS) {
+}
+
+/// The numbers and names of the first processes, and how many more there are.
+fn listed(processes: &[Process]) -> String {
+    let shown = processes.iter().take(MAX_READERS);
+    let shown: Vec<_> = shown
+        .map(|Process { pid, name }| format!("{pid} {name}"))
+        .collect();
+    let more = match processes.len().saturating_sub(MAX_READERS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    say(screen, "", &format!("{how}: {}{more}", shown.join(", ")));
+    shown.join(", ") + &more
 }
 
 /// Shows a text with its label, or a further text of the label above.
@@ -368,6 +411,14 @@ mod tests {
         );
     }
 
+    fn processes(pids: impl IntoIterator<Item = u32>) -> Vec<Process> {
+        let process = |pid| Process {
+            pid,
+            name: "program".to_owned(),
+        };
+        pids.into_iter().map(process).collect()
+    }
+
     #[test]
     fn processes_that_may_not_be_read_are_counted() {
         for (readers_unknown, expected) in [
@@ -381,11 +432,41 @@ mod tests {
             ),
         ] {
             let report = PageReport {
-                readers_unknown,
+                readers_unknown: processes(1..=readers_unknown),
                 ..report()
             };
             assert_says(&report, expected);
         }
+    }
+
+    /// Symptom: "root needs CAP_SYS_PTRACE", which root had, and no number.
+    #[test]
+    fn processes_that_the_kernel_refuses_to_show_are_named() {
+        let report = PageReport {
+            readers_unknown: processes([1, 7]),
+            may_examine_others: true,
+            ..report()
+        };
+        assert_says(
+            &report,
+            "readers 0; 2 processes are unknown, which the kernel refuses to show though this \
+             user has CAP_SYS_PTRACE: 1 program, 7 program",
+        );
+        assert!(!text_of(&report).contains(NEEDED));
+    }
+
+    /// Symptom: a server that SIGSTOP had stopped looked like any other.
+    #[test]
+    fn a_server_that_is_stopped_says_so() {
+        let with = |server_halt| PageReport {
+            server_halt,
+            ..report()
+        };
+        let expected = "server process 42, which a signal has stopped (state T): `kill -CONT 42`";
+        assert_says(&with(Some(Halt::Signal)), expected);
+        let expected = "server process 42, which a debugger has stopped (state t) phase";
+        assert_says(&with(Some(Halt::Debugger)), expected);
+        assert_says(&with(None), "server process 42 phase");
     }
 
     /// A page with this many readers, and as many processes with the library only.
@@ -397,7 +478,7 @@ mod tests {
         };
         PageReport {
             readers: (1..=count).map(reader).collect(),
-            library_only: (101..=100 + count).collect(),
+            library_only: processes(101..=100 + count),
             ..report()
         }
     }
@@ -407,7 +488,7 @@ mod tests {
         assert_says(
             &with_readers(2),
             "readers 2 1 program, which reads the page itself 2 program with the library of \
-             tickline run, but not with this page: 101, 102",
+             tickline run, but not with this page: 101 program, 102 program",
         );
     }
 
@@ -415,12 +496,12 @@ mod tests {
     #[test]
     fn programs_that_run_did_not_serve_are_listed() {
         let report = PageReport {
-            run_only: vec![7, 9],
+            run_only: processes([7, 9]),
             ..report()
         };
         assert_says(
             &report,
-            "started by tickline run, but without the page and the library: 7, 9",
+            "started by tickline run, but without the page and the library: 7 program, 9 program",
         );
     }
 
@@ -444,7 +525,7 @@ mod tests {
         );
         let text = text_of(&with_readers(14));
         assert!(text.contains("12 program and 2 more with"), "{text}");
-        assert!(text.ends_with("112 and 2 more"), "{text}");
+        assert!(text.ends_with("112 program and 2 more"), "{text}");
     }
 
     #[test]
@@ -478,5 +559,23 @@ mod tests {
         };
         let meaning = report.meaning();
         assert!(meaning.starts_with("switched off, until"), "{meaning}");
+    }
+
+    /// Symptom: "switched off, until `tickline serve on`" of a page at another path.
+    #[test]
+    fn a_page_that_is_switched_off_is_named_in_the_command_that_ends_this() {
+        let report = PageReport {
+            page: "/srv/page".to_owned(),
+            phase: PagePhase::Stored(LeasePhase::Off),
+            serving: false,
+            switched_off: true,
+            ..report()
+        };
+        let expected = "switched off, until `tickline serve on --page /srv/page`; programs";
+        assert!(
+            report.meaning().starts_with(expected),
+            "{}",
+            report.meaning()
+        );
     }
 }
