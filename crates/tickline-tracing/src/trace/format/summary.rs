@@ -4,9 +4,6 @@ use core::fmt;
 
 use tickline::{Instant, UnixTime};
 
-#[cfg(doc)]
-use crate::trace::settings::Tracks;
-
 /// A summary of the content of a trace file.
 ///
 /// Its text is a sentence with the counts, also of losses if there are any:
@@ -29,7 +26,7 @@ use crate::trace::settings::Tracks;
 /// # }
 /// ```
 ///
-/// With [`Tracks::ThreadsAndRequests`] a span counts, and each of its busy intervals: "3 intervals
+/// With `Tracks::ThreadsAndRequests` a span counts, and each of its busy intervals: "3 intervals
 /// (2 of threads, 1 of requests) and 1 event". With losses it is, for example, "9 intervals, of
 /// which 1 did not end, and 0 events; incomplete: 12 records dropped, 1 value cut". What a flight
 /// recorder has overwritten is no loss: "9 intervals and 0 events; 12 older records overwritten". A
@@ -41,7 +38,8 @@ use crate::trace::settings::Tracks;
 pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
     pub intervals: u64,
-    /// The number of `intervals` that are spans of requests ([`Tracks`]).
+    /// The number of `intervals` that are spans of requests: see
+    /// [`Tracks`](crate::trace_file::Tracks).
     pub request_intervals: u64,
     /// The number of `intervals` that had not ended when the trace was written.
     pub unended_intervals: u64,
