@@ -91,13 +91,15 @@
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
 //!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
 //!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
-//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`; by the counter, on two conditions.
-//!   Since the last recalibration neither that clock nor the counter has jumped. And since then the
-//!   rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate,
-//!   apart from the kernel's own dither. Until the range of this dither is learnt from samples, the
-//!   bounds rest on an assumption: at most 100 ms between two ticks of the kernel.
-//! - The bounds of [`Clock::unix_reading`] contain `CLOCK_REALTIME`; by the counter, on these two
-//!   conditions and a third. Since the last recalibration `CLOCK_REALTIME` has kept its distance
+//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`; by the counter, on three
+//!   conditions. Since the last recalibration neither that clock nor the counter has jumped. Since
+//!   then the rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured
+//!   rate, apart from the kernel's own dither. And the dither has stayed within the range that the
+//!   bounds allow for it. Until samples have shown it, this range is 48 ns, which assumes at most
+//!   100 ms between two ticks of the kernel. Then it is four times the largest dither that the
+//!   latest samples have shown, but at least 2 and at most 48 ns.
+//! - The bounds of [`Clock::unix_reading`] contain `CLOCK_REALTIME`; by the counter, on these three
+//!   conditions and a fourth. Since the last recalibration `CLOCK_REALTIME` has kept its distance
 //!   from `CLOCK_MONOTONIC`: nobody has set it, it has had no leap second, and on systems other than
 //!   Linux nobody has slewed it.
 //! - The bounds that [`Clock::bounds`] returns contain both clocks on the same conditions.

@@ -237,13 +237,15 @@ impl FlightRecorder {
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use: a recorder has its
     ///   rings there ([`FlightRecorderBuilder::in_file`]), and its process, this one or another on
     ///   this machine, still runs; or, on Unix, a trace of this process that
-    ///   [`TraceFileBuilder::create`] has begun is being written there.
+    ///   [`TraceFileBuilder::create`] has begun is being written there. On other systems, and for a
+    ///   trace that [`build`] writes to a file, nothing refuses it: that trace is then lost.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
     /// What is at the path then stays unchanged.
     ///
     /// [`TraceFileBuilder::create`]: crate::trace_file::TraceFileBuilder::create
+    /// [`build`]: crate::trace_file::TraceFileBuilder::build
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
         self.write_last(path, Duration::MAX)
     }

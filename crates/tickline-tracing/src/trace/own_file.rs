@@ -94,15 +94,6 @@ impl OwnFile {
             return Ok(Self { file, entry: None });
         }
         check_has_no_rings(&found, path, io::ErrorKind::ResourceBusy)?;
-        // The check has read the file at the path. A path like /dev/stdout may lead to a device, and
-        // its opening to the file behind it.
-        let at_path = fs::metadata(path)?;
-        if at_path.is_file() && FileNumber::of(&at_path) != FileNumber::of(&found) {
-            return Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "another file has come to this path meanwhile: begin the trace again",
-            ));
-        }
         let mut entry = None;
         if let Some(mut written) = lock_written() {
             let own = FileOfProcess::of(&found);
@@ -111,6 +102,16 @@ impl OwnFile {
             entry = Some(own);
         }
         let own = Self { file, entry };
+        // The check for rings has read the file at the path. And before the entry was there, a
+        // flight recorder may have replaced this file. A path like /dev/stdout may lead to a device,
+        // and its opening to the file behind it.
+        let at_path = fs::metadata(path)?;
+        if at_path.is_file() && FileNumber::of(&at_path) != FileNumber::of(&found) {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "another file has come to this path meanwhile: begin the trace again",
+            ));
+        }
         own.file.set_len(0)?;
         Ok(own)
     }
@@ -144,6 +145,8 @@ impl Write for OwnFile {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use core::mem;
+    use core::time::Duration;
+    use std::thread;
 
     use super::*;
     use crate::trace::flight::FlightRecorder;
@@ -168,6 +171,38 @@ mod tests {
         assert!(is_refused(), "by the recorder's process");
         assert_eq!(code_of_fork(|| (!is_refused()).into()), 0);
         assert_eq!(opened.metadata().unwrap().len(), before);
+    }
+
+    /// Symptom: the trace went into a file without a name. A flight recorder's trace had come to the
+    /// path between the check of the path and the entry.
+    #[test]
+    fn a_file_that_is_replaced_before_it_has_an_entry_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, another] = ["trace.json", "another"].map(|name| folder.path().join(name));
+        fs::write(&another, "another").unwrap();
+        let opened = File::create(&path).unwrap();
+        let locked = WRITTEN.lock();
+        let refused = thread::scope(|scope| {
+            let waiting = scope.spawn(|| OwnFile::truncated(opened, &path).is_err());
+            // If the thread does not wait for the lock yet, it is refused all the more.
+            thread::sleep(Duration::from_millis(5));
+            fs::rename(&another, &path).unwrap();
+            drop(locked);
+            waiting.join().unwrap()
+        });
+        assert!(refused);
+    }
+
+    #[test]
+    fn a_file_whose_path_another_file_has_taken_may_be_written_at_its_new_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, moved] = ["trace.json", "moved.json"].map(|name| folder.path().join(name));
+        let opened = File::create(&path).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        fs::write(&path, "another").unwrap();
+        let error = OwnFile::truncated(opened, &path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        OwnFile::create(&moved).unwrap();
     }
 
     /// Symptom: the end of such a trace waited for a second. Another symptom: with optimisation

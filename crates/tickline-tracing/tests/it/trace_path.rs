@@ -22,7 +22,7 @@ use crate::common::run_timed;
 
 /// What an error says of a file that is neither regular nor a folder.
 const NOT_REGULAR: &str = "it is a device, pipe or socket, not a regular file: choose another \
-                           path, or write into it by write_to()";
+                           path; of the recorder's calls only write_to() writes into it";
 
 fn write_trace(path: &Path) {
     let (trace, guard) = TraceFile::builder().create(path).unwrap();
@@ -123,8 +123,8 @@ fn a_recorder_does_not_promise_a_panics_trace_in_place_of_an_open_file() {
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write_on_panic(&path).unwrap_err();
     let expected = format!(
-        "{path:?}: it is an open file of a process: choose another path, or write into it by \
-         write_to()"
+        "{path:?}: it is an open file of a process: choose another path; of the recorder's calls \
+         only write_to() writes into it"
     );
     assert_eq!(error.to_string(), expected);
 }

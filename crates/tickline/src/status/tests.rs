@@ -185,6 +185,22 @@ fn a_fast_status_says_what_its_readers_must_do() {
     }
 }
 
+/// As in a forked child, in which the lines end unless a thread renews them.
+#[test]
+fn a_status_with_a_line_for_each_cpu_demands_no_readings() {
+    let mut status = status_of(ClockState::Fast);
+    status.driver = Some(Driver::Reader);
+    status.per_cpu.push(CpuStatus {
+        cpu: 0,
+        state: ClockState::Fast,
+        frequency_hz: None,
+        offset_ns: None,
+        age_ns: None,
+        failures: 0,
+    });
+    assert_eq!(status.to_string(), ClockState::Fast.to_string());
+}
+
 #[test]
 fn a_status_without_a_line_says_what_its_driver_can_do() {
     let mut status = status_of(ClockState::Calibrating);

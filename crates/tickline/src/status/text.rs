@@ -13,7 +13,7 @@ use crate::settings::Driver;
 ///
 /// | if | then also |
 /// |---|---|
-/// | readers drive a fast clock | that it stays fast only while they read often |
+/// | readers drive a fast clock with one line for all CPUs | that it stays fast only while they read often |
 /// | the clock has no line | whether it had one; with readers or the program as its driver, what ends that |
 /// | only Unix time comes from the OS clock | the reason |
 /// | the counter is slow | what a read of it costs, and one of the OS clock |
@@ -47,7 +47,9 @@ impl fmt::Display for Status {
 /// The parts of the text. Each is `None` where it would explain nothing.
 impl Status {
     fn end_of_fast(&self) -> Option<String> {
-        (self.state == ClockState::Fast && self.driver == Some(Driver::Reader))
+        // Readers renew the common line alone.
+        let by_readers = self.driver == Some(Driver::Reader) && self.per_cpu.is_empty();
+        (self.state == ClockState::Fast && by_readers)
             .then(|| "only while readings are frequent, as the clock has no thread".to_owned())
     }
 

@@ -24,7 +24,8 @@ pub(super) fn check_not_in_use(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a trace to the file at `path`, unless it is in use. A recorder or a `TraceFile` may start
-/// there while the trace is written, which may take seconds.
+/// there while the trace is written, which may take seconds, so a second check precedes the rename.
+/// One that starts between the two, in some microseconds, still loses its file.
 pub(super) fn replace_trace<T>(
     path: &Path,
     write: impl FnOnce(&File) -> io::Result<T>,

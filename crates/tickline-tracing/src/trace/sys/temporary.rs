@@ -78,8 +78,10 @@ pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
     )
 }
 
-/// What to do about a file that can be written into, but is not replaced.
-const OTHER_WAYS: &str = "choose another path, or write into it by write_to()";
+/// What to do about a file that can be written into, but is not replaced. Not every caller can be
+/// given a writer, such as the panic hook.
+const OTHER_WAYS: &str =
+    "choose another path; of the recorder's calls only write_to() writes into it";
 
 /// The file at `path`, if there is one. It must be a regular one to which this process may write,
 /// and the path must not lead through the list of a process's open files, even to a closed one.
