@@ -25,7 +25,8 @@ pub(crate) struct Phase {
     pub(crate) name: String,
     /// The phase's length by the guest's clock.
     pub(crate) ms: Option<u64>,
-    /// The clocksource with which the kernel keeps time.
+    /// The clocksource with which the kernel keeps time. In a phase with `diagnosis` or `who`, the
+    /// program `tickline` names it.
     pub(crate) clocksource: Option<String>,
     /// The error with which the guest, an act or a program gave up.
     pub(crate) error: Option<String>,
@@ -54,7 +55,7 @@ pub(crate) struct Phase {
     // A program, by its output.
     pub(crate) program: Option<ProgramRun>,
     pub(crate) diagnosis: Option<Diagnosis>,
-    /// The first finding of the program `tickline`.
+    /// The first finding of the diagnosis; `ntp_unsynchronised` only if there is no other.
     pub(crate) finding: Option<Finding>,
     /// The kernel's flag at the end of the program `tickline`.
     pub(crate) kernel_synchronised: Option<bool>,
@@ -251,6 +252,8 @@ pub(crate) struct Diagnosis {
     pub(crate) fast: bool,
     pub(crate) health: Option<Health>,
     pub(crate) machine: DiagnosedMachine,
+    /// The most severe one first.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// The health in that JSON.

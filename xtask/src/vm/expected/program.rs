@@ -196,7 +196,11 @@ pub(super) fn flag_cleared() -> Vec<Rule> {
         rule("chronyd clears the flag with rtcsync", |phase| {
             is_true(figure!(phase.kernel_synchronised))
         }),
-        rule("there is no such finding", |phase| {
+        rule(
+            "the program tickline says that the counter serves",
+            |phase| is_true(figure!(phase.diagnosis.fast)),
+        ),
+        rule("and has no finding about the flag", |phase| {
             is_not(figure!(phase.finding.code), "ntp_flag")
         }),
     ]

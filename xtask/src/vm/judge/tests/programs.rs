@@ -1,7 +1,7 @@
 //! What the program `tickline` and a program that it serves must say.
 
 use super::super::super::expected::Group;
-use super::super::super::phase::{Called, Diagnosis, Health, Phase, ProgramRun, Served};
+use super::super::super::phase::{Called, Diagnosis, Finding, Health, Phase, ProgramRun, Served};
 use super::{Good, counter_on_one_cpu, guest};
 
 fn diagnosis(phase: &mut Phase) -> &mut Diagnosis {
@@ -56,6 +56,29 @@ fn a_program_that_says_counter_where_the_os_clock_serves_has_failed() {
     });
     good.assert_fails("diagnosis.fast is missing", "program", |phase| {
         phase.diagnosis = None;
+    });
+}
+
+#[test]
+fn a_cleared_flag_needs_a_diagnosis_without_that_finding() {
+    let mut guest = guest("chrony");
+    guest.checks = Group::FlagCleared.checks("program").collect();
+    let program = Phase {
+        kernel_synchronised: Some(true),
+        ..super::diagnosis()
+    };
+    let good = Good::new(guest, [program]);
+    good.assert_fails("kernel_synchronised is false", "program", |phase| {
+        phase.kernel_synchronised = Some(false);
+    });
+    good.assert_fails("diagnosis.fast is missing", "program", |phase| {
+        phase.diagnosis = None;
+    });
+    good.assert_fails("finding.code is ntp_flag", "program", |phase| {
+        phase.finding = Some(Finding {
+            code: "ntp_flag".to_owned(),
+            ..Finding::default()
+        });
     });
 }
 
