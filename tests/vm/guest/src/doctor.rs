@@ -58,12 +58,12 @@ mod tests {
     }
 
     /// An output with these findings.
-    fn output(findings: impl Into<Value>) -> Value {
+    fn output(findings: &[Value]) -> Value {
         json!({
             "fast": true,
             "health": { "level": "ok", "text": "all is well" },
             "machine": { "clocksource": "tsc" },
-            "findings": findings.into(),
+            "findings": findings,
         })
     }
 
@@ -71,7 +71,7 @@ mod tests {
     fn another_finding_comes_before_that_no_ntp_daemon_runs() {
         let first = |codes: &[&str]| {
             let findings: Vec<Value> = codes.iter().copied().map(finding).collect();
-            let first = diagnosed(output(findings)).finding;
+            let first = diagnosed(output(&findings)).finding;
             first.map(|finding| finding.code)
         };
         let first_is = |codes: &[&str], code: &str| assert_eq!(first(codes).unwrap(), code);
@@ -84,8 +84,18 @@ mod tests {
     /// read.
     #[test]
     fn a_finding_that_cannot_be_read_leaves_no_diagnosis() {
-        let phase = diagnosed(output(vec![finding("ntp_flag"), json!({ "code": "slow" })]));
+        let phase = diagnosed(output(&[finding("ntp_flag"), json!({ "code": "slow" })]));
         assert!(phase.diagnosis.is_none());
         assert!(phase.finding.is_none());
+    }
+
+    #[test]
+    fn an_output_without_a_part_of_the_diagnosis_has_none() {
+        assert!(diagnosed(output(&[])).diagnosis.is_some());
+        for part in ["fast", "health", "machine", "findings"] {
+            let mut output = output(&[]);
+            output.as_object_mut().unwrap().remove(part);
+            assert!(diagnosed(output).diagnosis.is_none(), "{part}");
+        }
     }
 }

@@ -250,7 +250,7 @@ pub(crate) struct ProgramRun {
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Diagnosis {
     pub(crate) fast: bool,
-    pub(crate) health: Option<Health>,
+    pub(crate) health: Health,
     pub(crate) machine: DiagnosedMachine,
     /// The most severe one first.
     pub(crate) findings: Vec<Finding>,

@@ -4,7 +4,7 @@ use super::super::check::{
     Rule, at_least, at_least_that, at_most_that, equals, figure, has, is, is_false, is_not,
     is_true, rule,
 };
-use super::super::phase::Health;
+use super::super::phase::Diagnosis;
 
 pub(super) fn program_says_counter() -> Vec<Rule> {
     vec![
@@ -29,10 +29,8 @@ fn right_exit_code() -> Rule {
         "the exit code is 1 if a clock is slow or wrong, or the OS clock serves",
         |phase| {
             let diagnosis = phase.diagnosis.as_ref();
-            let is_negative = diagnosis.is_none_or(|diagnosis| {
-                let health = diagnosis.health.as_ref();
-                let is_bad = |health: &Health| matches!(&*health.level, "slow" | "wrong");
-                health.is_some_and(is_bad) || !diagnosis.fast
+            let is_negative = diagnosis.is_none_or(|Diagnosis { fast, health, .. }| {
+                matches!(&*health.level, "slow" | "wrong") || !fast
             });
             equals(figure!(phase.program.exit_code), i32::from(is_negative))
         },

@@ -113,9 +113,9 @@ fn diagnosis() -> Phase {
         }),
         diagnosis: Some(Diagnosis {
             fast: true,
-            health: Some(Health {
+            health: Health {
                 level: "ok".to_owned(),
-            }),
+            },
             ..Diagnosis::default()
         }),
         ..Phase::named("program")

@@ -12,9 +12,10 @@ fn exit(phase: &mut Phase, code: i32) {
     phase.program.as_mut().unwrap().exit_code = Some(code);
 }
 
-fn health(level: &str) -> Option<Health> {
-    let level = level.to_owned();
-    Some(Health { level })
+fn health(level: &str) -> Health {
+    Health {
+        level: level.to_owned(),
+    }
 }
 
 #[test]
