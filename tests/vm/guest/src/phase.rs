@@ -283,9 +283,10 @@ pub(crate) struct Who {
     pub(crate) rows: usize,
     pub(crate) asker_rows: usize,
     pub(crate) first_is_asker: bool,
-    /// The costs of the asker's calls, now and when fixed.
-    pub(crate) core_permille: u64,
-    pub(crate) fixed_core_permille: u64,
+    /// The costs of the asker's calls, now and when fixed; `None` if they are unknown, or without
+    /// such calls.
+    pub(crate) core_permille: Option<u64>,
+    pub(crate) fixed_core_permille: Option<u64>,
     /// The counted calls, of those that the asker has counted itself; `None` without an asker.
     pub(crate) counted_permille: Option<u64>,
     pub(crate) lost_calls: u64,

@@ -1,7 +1,9 @@
 //! What the program `tickline` and a program that it serves must say.
 
 use super::super::super::expected::Group;
-use super::super::super::phase::{Called, Diagnosis, Finding, Health, Phase, ProgramRun, Served};
+use super::super::super::phase::{
+    Called, Caller, Diagnosis, Finding, Health, Phase, ProgramRun, Served, Who,
+};
 use super::{Good, counter_on_one_cpu, guest};
 
 fn diagnosis(phase: &mut Phase) -> &mut Diagnosis {
@@ -142,4 +144,38 @@ fn a_static_program_that_is_served_calls_the_clock_in_a_third_of_the_time() {
     for phase in ["served", "served_again"] {
         good.assert_fails(fault, phase, |phase| called(phase).call_ns = 101);
     }
+}
+
+#[test]
+fn a_call_must_cost_less_when_fixed() {
+    let mut guest = guest("who");
+    guest.checks = Group::WhoCounts.checks("who_hpet").collect();
+    let phase = Phase {
+        clocksource: Some("hpet".to_owned()),
+        program: Some(ProgramRun {
+            exit_code: Some(0),
+            ..ProgramRun::default()
+        }),
+        who: Some(Who {
+            first_is_asker: true,
+            core_permille: Some(100),
+            fixed_core_permille: Some(100),
+            counted_permille: Some(1_000),
+            ..Who::default()
+        }),
+        asker: Some(Caller {
+            process: Some("asker".to_owned()),
+            clock: "clock_gettime MONOTONIC".to_owned(),
+            ..Caller::default()
+        }),
+        ..Phase::named("who_hpet")
+    };
+    let good = Good::new(guest, [phase]);
+    let fault = "who.fixed_core_permille is 101, expected at most 100";
+    good.assert_fails(fault, "who_hpet", |phase| {
+        phase.who.as_mut().unwrap().fixed_core_permille = Some(101);
+    });
+    good.assert_fails("who.fixed_core_permille is missing", "who_hpet", |phase| {
+        phase.who.as_mut().unwrap().fixed_core_permille = None;
+    });
 }
