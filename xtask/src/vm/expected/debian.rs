@@ -96,6 +96,9 @@ pub(super) fn served_exchange() -> Vec<Rule> {
         rule("more than once", |phase| {
             at_least(figure!(phase.exchange.answers), 5)
         }),
+        rule("it has called the clock", |phase| {
+            at_least(figure!(phase.exchange.readings.calls), 1)
+        }),
         rule("its time never steps back", |phase| {
             equals(figure!(phase.exchange.readings.backward), 0)
         }),

@@ -72,7 +72,10 @@ fn exchange(name: &str) -> Phase {
     Phase {
         exchange: Some(Exchange {
             answers: 9,
-            ..Exchange::default()
+            readings: Readings {
+                calls: 4_500,
+                ..Readings::default()
+            },
         }),
         ..Phase::named(name)
     }
@@ -180,6 +183,9 @@ fn a_program_that_exchanges_readings_must_do_so_in_order_until_the_end() {
     let exchange = "static C served exchange";
     good.assert_fails("exchange.answers is 4", exchange, |phase| {
         exchanged(phase).answers = 4;
+    });
+    good.assert_fails("exchange.readings.calls is 0", exchange, |phase| {
+        exchanged(phase).readings.calls = 0;
     });
     good.assert_fails("exchange.readings.backward is 1", exchange, |phase| {
         exchanged(phase).readings.backward = 1;

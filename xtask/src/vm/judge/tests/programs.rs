@@ -179,3 +179,19 @@ fn a_call_must_cost_less_when_fixed() {
         phase.who.as_mut().unwrap().fixed_core_permille = None;
     });
 }
+
+#[test]
+fn a_watch_must_end_without_an_error_and_with_a_count_of_jumps() {
+    let mut guest = guest("migrated");
+    guest.checks = Group::WatchWorks.checks("watched").collect();
+    let phase = Phase {
+        program: Some(ProgramRun::default()),
+        jumps: Some(0),
+        ..Phase::named("watched")
+    };
+    let good = Good::new(guest, [phase]);
+    good.assert_fails("program.errors is no counter", "watched", |phase| {
+        phase.program.as_mut().unwrap().errors = "no counter".to_owned();
+    });
+    good.assert_fails("jumps is missing", "watched", |phase| phase.jumps = None);
+}
