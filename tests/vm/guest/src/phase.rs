@@ -78,13 +78,15 @@ pub(crate) struct Phase {
     // A program on Debian.
     /// Its messages on standard error.
     pub(crate) messages: Option<String>,
-    pub(crate) load: Option<Load>,
+    pub(crate) measured: Option<Measured>,
     pub(crate) counted: Option<Counted>,
     pub(crate) native: Option<Native>,
     pub(crate) exchange: Option<Exchange>,
     /// Whether it has a page mapped.
     pub(crate) is_served: Option<bool>,
-    pub(crate) states: Option<States>,
+    /// Whether a page was served at the end of each state of the server, while programs exchange
+    /// readings (`programs/exchange.rs`).
+    pub(crate) states: Option<Vec<bool>>,
     pub(crate) step: Option<Step>,
 }
 
@@ -384,7 +386,7 @@ pub(crate) struct Claims {
 /// A program on Debian in one mode, over several processes: the cost of memory accesses in the
 /// emulator depends on their addresses, which differ between processes (`programs.rs`).
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(crate) struct Load {
+pub(crate) struct Measured {
     pub(crate) monotonic: Readings,
     pub(crate) realtime: Readings,
     /// The time of a call in the fastest batch of any answer; for a server, the time of a request
@@ -439,13 +441,6 @@ pub(crate) struct Native {
 pub(crate) struct Exchange {
     pub(crate) answers: u64,
     pub(crate) readings: Readings,
-}
-
-/// The states of the server while programs exchange readings (`programs/exchange.rs`).
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(crate) struct States {
-    /// Whether a page was served at the end of each.
-    pub(crate) served: Vec<bool>,
 }
 
 /// The unit after a step of the package (`programs/units.rs`).
