@@ -16,7 +16,7 @@ pub(super) struct Figure<'a, T> {
 }
 
 /// The figure in a field of a phase, or in a field of one of its parts. Part and field may be
-/// missing.
+/// missing: `Option::from` makes an `Option<&T>` from an `&Option<T>` as well as from a `&T`.
 macro_rules! figure {
     ($phase:ident.$field:ident) => {
         $crate::vm::check::Figure {

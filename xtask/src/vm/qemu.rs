@@ -491,4 +491,20 @@ mod tests {
         assert!(!is_message(r#"{ "request": "puase" }"#));
         assert!(!is_message("[    0.000000] Linux version 6.1"));
     }
+
+    #[test]
+    fn a_migration_needs_ticks_but_no_cpu() {
+        let request = |line: &str| match serde_json::from_str(line) {
+            Ok(Message::Request(request)) => Some(request),
+            _ => None,
+        };
+        assert_eq!(
+            request(r#"{ "request": { "migrate": { "ticks": 5 } } }"#),
+            Some(Request::Migrate {
+                cpu: None,
+                ticks: 5
+            })
+        );
+        assert_eq!(request(r#"{ "request": { "migrate": {} } }"#), None);
+    }
 }

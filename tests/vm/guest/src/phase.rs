@@ -25,7 +25,8 @@ pub(crate) struct Phase {
     pub(crate) name: String,
     /// The phase's length by the guest's clock.
     pub(crate) ms: Option<u64>,
-    /// The clocksource with which the kernel keeps time.
+    /// The clocksource with which the kernel keeps time. In a phase with `diagnosis` or `who`, the
+    /// program `tickline` names it.
     pub(crate) clocksource: Option<String>,
     /// The error with which the guest, an act or a program gave up.
     pub(crate) error: Option<String>,
@@ -54,7 +55,7 @@ pub(crate) struct Phase {
     // A program, by its output.
     pub(crate) program: Option<ProgramRun>,
     pub(crate) diagnosis: Option<Diagnosis>,
-    /// The first finding of the program `tickline`.
+    /// The first finding of the diagnosis; `ntp_unsynchronised` only if there is no other.
     pub(crate) finding: Option<Finding>,
     /// The kernel's flag at the end of the program `tickline`.
     pub(crate) kernel_synchronised: Option<bool>,
@@ -77,13 +78,15 @@ pub(crate) struct Phase {
     // A program on Debian.
     /// Its messages on standard error.
     pub(crate) messages: Option<String>,
-    pub(crate) load: Option<Load>,
+    pub(crate) measured: Option<Measured>,
     pub(crate) counted: Option<Counted>,
     pub(crate) native: Option<Native>,
     pub(crate) exchange: Option<Exchange>,
     /// Whether it has a page mapped.
     pub(crate) is_served: Option<bool>,
-    pub(crate) states: Option<States>,
+    /// Whether a page was served at the end of each state of the server, while programs exchange
+    /// readings (`programs/exchange.rs`).
+    pub(crate) states: Option<Vec<bool>>,
     pub(crate) step: Option<Step>,
 }
 
@@ -249,8 +252,10 @@ pub(crate) struct ProgramRun {
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Diagnosis {
     pub(crate) fast: bool,
-    pub(crate) health: Option<Health>,
+    pub(crate) health: Health,
     pub(crate) machine: DiagnosedMachine,
+    /// The most severe one first.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// The health in that JSON.
@@ -280,9 +285,10 @@ pub(crate) struct Who {
     pub(crate) rows: usize,
     pub(crate) asker_rows: usize,
     pub(crate) first_is_asker: bool,
-    /// The costs of the asker's calls, now and when fixed.
-    pub(crate) core_permille: u64,
-    pub(crate) fixed_core_permille: u64,
+    /// The costs of the asker's calls, now and when fixed; `None` if they are unknown, or without
+    /// such calls.
+    pub(crate) core_permille: Option<u64>,
+    pub(crate) fixed_core_permille: Option<u64>,
     /// The counted calls, of those that the asker has counted itself; `None` without an asker.
     pub(crate) counted_permille: Option<u64>,
     pub(crate) lost_calls: u64,
@@ -380,7 +386,7 @@ pub(crate) struct Claims {
 /// A program on Debian in one mode, over several processes: the cost of memory accesses in the
 /// emulator depends on their addresses, which differ between processes (`programs.rs`).
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(crate) struct Load {
+pub(crate) struct Measured {
     pub(crate) monotonic: Readings,
     pub(crate) realtime: Readings,
     /// The time of a call in the fastest batch of any answer; for a server, the time of a request
@@ -435,13 +441,6 @@ pub(crate) struct Native {
 pub(crate) struct Exchange {
     pub(crate) answers: u64,
     pub(crate) readings: Readings,
-}
-
-/// The states of the server while programs exchange readings (`programs/exchange.rs`).
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(crate) struct States {
-    /// Whether a page was served at the end of each.
-    pub(crate) served: Vec<bool>,
 }
 
 /// The unit after a step of the package (`programs/units.rs`).

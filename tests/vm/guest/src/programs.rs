@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::agreed::{Mode, Program};
 use crate::doctor::tickline;
-use crate::phase::{self, Counted, Native, Phase};
+use crate::phase::{self, Counted, Measured, Native, Phase};
 use crate::{machine, report, served};
 use load::Load;
 
@@ -136,22 +136,22 @@ fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
     trials
         .into_iter()
         .map(|(mode, trial)| {
-            let load = phase::Load {
+            let measured = Measured {
                 lead_ns: leads.lead_ns,
                 unix_lead_ns: leads.unix_lead_ns,
-                ..trial.load
+                ..trial.measured
             };
             let native_before = native.clone();
             if mode == Mode::Native {
                 native = Some(Native {
-                    ns: load.ns,
-                    figures: load.figures.clone(),
+                    ns: measured.ns,
+                    figures: measured.figures.clone(),
                 });
             }
             Phase {
                 error: trial.error,
                 messages: Some(trial.messages),
-                load: Some(load),
+                measured: Some(measured),
                 counted: trial.counted,
                 native: native_before,
                 ..Phase::named(mode.phase_of(&program.name))
@@ -163,7 +163,7 @@ fn run_in_turns(program: &Program, leads: &mut Leads) -> Vec<Phase> {
 /// A program in one mode, over several processes.
 #[derive(Debug, Default)]
 struct Trial {
-    load: phase::Load,
+    measured: Measured,
     /// The system calls of a few calls, by strace.
     counted: Option<Counted>,
     messages: String,
@@ -184,10 +184,11 @@ impl Trial {
             1
         };
         for _ in 0..measurements {
-            self.load.add(&load.ask(program.calls)?, program.calls)?;
+            self.measured
+                .add(&load.ask(program.calls)?, program.calls)?;
         }
-        (self.load.exit_code, self.messages) = load.end()?;
-        if self.load.exit_code != Some(0) {
+        (self.measured.exit_code, self.messages) = load.end()?;
+        if self.measured.exit_code != Some(0) {
             return Err("it has not ended in order".into());
         }
         Ok(())

@@ -41,7 +41,8 @@ fn send_message(message: &Message) {
     }
 }
 
-/// A message as JSON, without the parts and figures that a phase lacks.
+/// A message as JSON, without the parts and figures that a phase lacks, and without nulls in the
+/// output of its program. Objects in lists keep their nulls.
 fn line_of(message: &Message) -> Value {
     let mut line = json!(message);
     leave_out_nulls(&mut line);

@@ -143,8 +143,7 @@ fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
 
-/// Runs `tickline who` on this process, or on all. Returns the report, with the row of `asker`, and
-/// the count, if there is one.
+/// Runs `tickline who` on this process, or on all. Returns the same as [`with_count`].
 fn run_who(
     phase: &str,
     command: &mut Command,
@@ -152,12 +151,12 @@ fn run_who(
     asker: u32,
 ) -> (Phase, Option<Count>) {
     command.arg("who").args(process.map(|pid| pid.to_string()));
-    let phase = report::output(
-        phase,
-        command
-            .args(["--duration", COUNTS_FOR, "--json", "-"])
-            .output(),
-    );
+    command.args(["--duration", COUNTS_FOR, "--json", "-"]);
+    with_count(report::output(phase, command.output()), asker)
+}
+
+/// A phase of `tickline who`, with the row of `asker`; and the count, if the output has one.
+fn with_count(phase: Phase, asker: u32) -> (Phase, Option<Count>) {
     let Some(Document {
         machine,
         who: count,
@@ -168,7 +167,8 @@ fn run_who(
     let is_asker = |caller: &&Caller| caller.pid == asker;
     let row = count.callers.iter().find(is_asker).cloned();
     let of_a_core = |percent: fn(&Caller) -> Option<f64>| {
-        permille(row.as_ref().and_then(percent).unwrap_or(0.0) / 100.0)
+        let percent = row.as_ref().and_then(percent)?;
+        Some(permille(percent / 100.0))
     };
     let who = Who {
         rows: count.callers.len(),
@@ -190,4 +190,52 @@ fn run_who(
         ..phase
     };
     (phase, Some(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::phase::ProgramRun;
+
+    /// What `tickline who` says on process 7, whose calls would have this cost if they were fixed.
+    fn counted(fixed_core_percent: Option<f64>, asker: u32) -> Who {
+        let caller = json!({
+            "pid": 7,
+            "process": "asker",
+            "clock": "clock_gettime MONOTONIC",
+            "calls_per_second": 100_000.0,
+            "core_percent": 11.25,
+            "fixed_core_percent": fixed_core_percent,
+        });
+        let output = json!({
+            "machine": { "clocksource": "hpet" },
+            "who": { "lost_calls": 0, "callers": [caller], "instead": [] },
+        });
+        let phase = Phase {
+            program: Some(ProgramRun {
+                output: Some(output),
+                ..ProgramRun::default()
+            }),
+            ..Phase::named("who_hpet")
+        };
+        with_count(phase, asker).0.who.unwrap()
+    }
+
+    fn costs(who: Who) -> (Option<u64>, Option<u64>) {
+        (who.core_permille, who.fixed_core_permille)
+    }
+
+    #[test]
+    fn costs_are_of_the_asker() {
+        assert_eq!(costs(counted(Some(0.5), 7)), (Some(112), Some(5)));
+        assert_eq!(costs(counted(Some(0.5), 8)), (None, None));
+    }
+
+    /// Symptom: an unknown cost was 0, which is less than the present cost.
+    #[test]
+    fn an_unknown_cost_is_no_cost_of_0() {
+        assert_eq!(costs(counted(None, 7)), (Some(112), None));
+    }
 }

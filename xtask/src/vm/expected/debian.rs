@@ -12,24 +12,24 @@ pub(super) fn load_works() -> Vec<Rule> {
             is_nothing(figure!(phase.error))
         }),
         rule("and has ended in order", |phase| {
-            equals(figure!(phase.load.exit_code), 0)
+            equals(figure!(phase.measured.exit_code), 0)
         }),
         rule("it has called the clock", |phase| {
-            at_least(figure!(phase.load.realtime.calls), 1)
+            at_least(figure!(phase.measured.realtime.calls), 1)
         }),
         rule("its time never steps back", |phase| {
-            equals(figure!(phase.load.monotonic.backward), 0)
+            equals(figure!(phase.measured.monotonic.backward), 0)
         }),
         rule("its time never steps back", |phase| {
-            equals(figure!(phase.load.realtime.backward), 0)
+            equals(figure!(phase.measured.realtime.backward), 0)
         }),
         rule(
             "it is not below what the OS clock returned before",
-            |phase| equals(figure!(phase.load.monotonic.below_os_ns), 0),
+            |phase| equals(figure!(phase.measured.monotonic.below_os_ns), 0),
         ),
         rule(
             "it is not below what the OS clock returned before",
-            |phase| equals(figure!(phase.load.realtime.below_os_ns), 0),
+            |phase| equals(figure!(phase.measured.realtime.below_os_ns), 0),
         ),
     ]
 }
@@ -38,11 +38,11 @@ pub(super) fn load_native() -> Vec<Rule> {
     vec![
         rule(
             "it is not above what the OS clock says afterwards",
-            |phase| equals(figure!(phase.load.monotonic.above_os_ns), 0),
+            |phase| equals(figure!(phase.measured.monotonic.above_os_ns), 0),
         ),
         rule(
             "it is not above what the OS clock says afterwards",
-            |phase| equals(figure!(phase.load.realtime.above_os_ns), 0),
+            |phase| equals(figure!(phase.measured.realtime.above_os_ns), 0),
         ),
         rule("strace sees its system calls", |phase| {
             let calls = phase.counted.as_ref().map(|counted| counted.calls);
@@ -57,15 +57,18 @@ pub(super) fn load_served() -> Vec<Rule> {
         rule(
             "it is above the OS clock by the stated lead at most",
             |phase| {
-                let lead_ns = phase.load.as_ref().map(|load| load.lead_ns);
-                at_most_that(figure!(phase.load.monotonic.above_os_ns), lead_ns)
+                let lead_ns = phase.measured.as_ref().map(|measured| measured.lead_ns);
+                at_most_that(figure!(phase.measured.monotonic.above_os_ns), lead_ns)
             },
         ),
         rule(
             "it is above the OS clock by the stated lead at most",
             |phase| {
-                let lead_ns = phase.load.as_ref().map(|load| load.unix_lead_ns);
-                at_most_that(figure!(phase.load.realtime.above_os_ns), lead_ns)
+                let lead_ns = phase
+                    .measured
+                    .as_ref()
+                    .map(|measured| measured.unix_lead_ns);
+                at_most_that(figure!(phase.measured.realtime.above_os_ns), lead_ns)
             },
         ),
         rule("at most one in 20 calls is still a system call", |phase| {
@@ -78,7 +81,7 @@ pub(super) fn load_served() -> Vec<Rule> {
 /// A program also reads the monotonic clock. Servers tell only the time of day.
 pub(super) fn load_reads_monotonic() -> Rule {
     rule("it has called the clock", |phase| {
-        at_least(figure!(phase.load.monotonic.calls), 1)
+        at_least(figure!(phase.measured.monotonic.calls), 1)
     })
 }
 
@@ -95,6 +98,9 @@ pub(super) fn served_exchange() -> Vec<Rule> {
         }),
         rule("more than once", |phase| {
             at_least(figure!(phase.exchange.answers), 5)
+        }),
+        rule("it has called the clock", |phase| {
+            at_least(figure!(phase.exchange.readings.calls), 1)
         }),
         rule("its time never steps back", |phase| {
             equals(figure!(phase.exchange.readings.backward), 0)
@@ -118,7 +124,7 @@ pub(super) fn page_of_living_server() -> Rule {
          was killed, stopped and ended",
         |phase| {
             let expected = [false, true, false, true, false, true];
-            lists(figure!(phase.states.served), &expected)
+            lists(figure!(phase.states), &expected)
         },
     )
 }
@@ -144,7 +150,7 @@ pub(super) fn guest_complete() -> Rule {
 pub(in crate::vm) fn ratio(least: f64) -> Rule {
     rule(format!("{least} times as fast as natively"), move |phase| {
         let native_ns = phase.native.as_ref().and_then(|native| native.ns);
-        at_most_that(figure!(phase.load.ns), native_ns.map(|ns| ns / least))
+        at_most_that(figure!(phase.measured.ns), native_ns.map(|ns| ns / least))
     })
 }
 
@@ -155,15 +161,15 @@ pub(in crate::vm) fn postgres() -> Vec<Rule> {
             let native = phase.native.as_ref();
             let native_ns = native.and_then(|native| native.figures.pg_test_timing_ns);
             let limit_ns = native_ns.map(|native_ns| native_ns / 8.0);
-            at_most_that(figure!(phase.load.figures.pg_test_timing_ns), limit_ns)
+            at_most_that(figure!(phase.measured.figures.pg_test_timing_ns), limit_ns)
         }),
         rule(
             "EXPLAIN ANALYZE takes half as long again with its timing, at most",
             |phase| {
-                let load = phase.load.as_ref();
-                let off_ms = load.and_then(|load| load.figures.explain_off_ms);
+                let measured = phase.measured.as_ref();
+                let off_ms = measured.and_then(|measured| measured.figures.explain_off_ms);
                 let limit_ms = off_ms.map(|off_ms| 1.5 * off_ms);
-                at_most_that(figure!(phase.load.figures.explain_on_ms), limit_ms)
+                at_most_that(figure!(phase.measured.figures.explain_on_ms), limit_ms)
             },
         ),
     ]

@@ -4,7 +4,7 @@ use super::super::check::{
     Rule, at_least, at_least_that, at_most_that, equals, figure, has, is, is_false, is_not,
     is_true, rule,
 };
-use super::super::phase::Health;
+use super::super::phase::Diagnosis;
 
 pub(super) fn program_says_counter() -> Vec<Rule> {
     vec![
@@ -29,10 +29,8 @@ fn right_exit_code() -> Rule {
         "the exit code is 1 if a clock is slow or wrong, or the OS clock serves",
         |phase| {
             let diagnosis = phase.diagnosis.as_ref();
-            let is_negative = diagnosis.is_none_or(|diagnosis| {
-                let health = diagnosis.health.as_ref();
-                let is_bad = |health: &Health| matches!(&*health.level, "slow" | "wrong");
-                health.is_some_and(is_bad) || !diagnosis.fast
+            let is_negative = diagnosis.is_none_or(|Diagnosis { fast, health, .. }| {
+                matches!(&*health.level, "slow" | "wrong") || !fast
             });
             equals(figure!(phase.program.exit_code), i32::from(is_negative))
         },
@@ -108,10 +106,16 @@ pub(super) fn time_stands_still() -> Vec<Rule> {
     ]
 }
 
-pub(super) fn watch_works() -> Rule {
-    rule("tickline watch has watched", |phase| {
-        is(figure!(phase.program.errors), "")
-    })
+/// Where the OS clock jumps with the counter, the watch sees no jump.
+pub(super) fn watch_works() -> Vec<Rule> {
+    vec![
+        rule("tickline watch has watched", |phase| {
+            is(figure!(phase.program.errors), "")
+        }),
+        rule("and says how many jumps it has seen", |phase| {
+            at_least(figure!(phase.jumps), 0)
+        }),
+    ]
 }
 
 pub(super) fn watch_sees_each_jump() -> Rule {
@@ -196,7 +200,11 @@ pub(super) fn flag_cleared() -> Vec<Rule> {
         rule("chronyd clears the flag with rtcsync", |phase| {
             is_true(figure!(phase.kernel_synchronised))
         }),
-        rule("there is no such finding", |phase| {
+        rule(
+            "the program tickline says that the counter serves",
+            |phase| is_true(figure!(phase.diagnosis.fast)),
+        ),
+        rule("and has no finding about the flag", |phase| {
             is_not(figure!(phase.finding.code), "ntp_flag")
         }),
     ]

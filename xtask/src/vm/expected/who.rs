@@ -34,7 +34,7 @@ pub(super) fn who_counts() -> Vec<Rule> {
             at_least(figure!(phase.who.core_permille), 30)
         }),
         rule("less, when fixed", |phase| {
-            let now = phase.who.as_ref().map(|who| who.core_permille);
+            let now = phase.who.as_ref().and_then(|who| who.core_permille);
             at_most_that(figure!(phase.who.fixed_core_permille), now)
         }),
     ]

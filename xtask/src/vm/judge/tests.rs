@@ -113,9 +113,9 @@ fn diagnosis() -> Phase {
         }),
         diagnosis: Some(Diagnosis {
             fast: true,
-            health: Some(Health {
+            health: Health {
                 level: "ok".to_owned(),
-            }),
+            },
             ..Diagnosis::default()
         }),
         ..Phase::named("program")
@@ -316,7 +316,7 @@ fn a_program_that_is_not_built_excuses_no_other() {
         Check::new(
             phase,
             rule("it calls", |phase| {
-                at_least(figure!(phase.load.realtime.calls), 1)
+                at_least(figure!(phase.measured.realtime.calls), 1)
             }),
         )
     });

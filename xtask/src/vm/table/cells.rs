@@ -57,11 +57,11 @@ impl Row<'_> {
     /// The cells of a program, with all its modes.
     pub(super) fn program(&self, program: &Program) -> String {
         let modes = Mode::ALL.map(|mode| mode.phase_of(&program.name));
-        let load = |mode: &String| self.first(mode, |phase| phase.load.as_ref());
+        let measured = |mode: &String| self.first(mode, |phase| phase.measured.as_ref());
         let counted = |mode: &String| self.first(mode, |phase| phase.counted.as_ref());
         let phases = modes.iter().flat_map(|mode| self.phases(mode));
-        let loads = phases.filter_map(|phase| phase.load.as_ref());
-        let readings = Vec::from_iter(loads.flat_map(|load| [&load.monotonic, &load.realtime]));
+        let all = phases.filter_map(|phase| phase.measured.as_ref());
+        let readings = Vec::from_iter(all.flat_map(|one| [&one.monotonic, &one.realtime]));
         let back = readings.iter().map(|one| one.backward);
         let back = back.reduce(|sum, one| sum + one);
         let below_ns = readings.iter().map(|one| one.below_os_ns).max();
@@ -69,7 +69,7 @@ impl Row<'_> {
         let outside_ns = below_ns.zip(above_ns);
         let [native_ns, run_ns, preload_ns] = modes
             .each_ref()
-            .map(|mode| load(mode).and_then(|load| load.ns));
+            .map(|mode| measured(mode).and_then(|measured| measured.ns));
         let ratio = native_ns
             .zip(run_ns)
             .map(|(native_ns, run_ns)| native_ns / run_ns);
@@ -104,7 +104,7 @@ impl Row<'_> {
         let all = |figure: fn(&Figures) -> Option<f64>| {
             let in_mode = |mode: Mode| {
                 let phase = mode.phase_of(POSTGRES);
-                rounded(self.first(&phase, |phase| figure(&phase.load.as_ref()?.figures)))
+                rounded(self.first(&phase, |phase| figure(&phase.measured.as_ref()?.figures)))
             };
             Mode::ALL.map(in_mode).join(" / ")
         };

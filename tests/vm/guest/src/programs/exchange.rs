@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use super::load::Load;
 use crate::agreed::{Mode, Program};
-use crate::phase::{self, Exchange, Phase, States};
+use crate::phase::{self, Exchange, Phase};
 use crate::{report, system};
 
 /// The length of each state of the server: longer than all leases.
@@ -56,7 +56,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     });
     let served = done?;
     report::send(Phase {
-        states: Some(States { served }),
+        states: Some(served),
         ..Phase::named(phase::STATES)
     });
     Ok(())

@@ -15,7 +15,7 @@ use tickline_observe::monotonic_ns;
 
 use crate::agreed::{Mode, Program};
 use crate::lab::wait_for;
-use crate::phase::{self, Counted, Figures, Readings};
+use crate::phase::{Counted, Figures, Measured, Readings};
 use crate::system::{Killed, realtime_ns, send};
 
 /// The longest wait for a load, after which it counts as hung. Java needs 20 s to start, and
@@ -78,7 +78,7 @@ impl Readings {
     }
 }
 
-impl phase::Load {
+impl Measured {
     /// Adds an answer, which must be for this number of calls.
     pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<()> {
         for (clock, readings) in [
@@ -275,9 +275,9 @@ mod tests {
     }
 
     /// The measurements of an answer with this value at `pointer`.
-    fn measured(pointer: &str, value: u64) -> Result<phase::Load> {
+    fn measured(pointer: &str, value: u64) -> Result<Measured> {
         let mut answer = answer();
-        let mut measured = phase::Load::default();
+        let mut measured = Measured::default();
         *answer.pointer_mut(pointer).unwrap() = value.into();
         measured.add(&answer, 50_000).map(|()| measured)
     }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_fastest_batch_counts_and_the_smallest_figure() {
-        let mut measured = phase::Load::default();
+        let mut measured = Measured::default();
         let mut add = |answer: &Value| {
             measured.add(answer, 50_000).unwrap();
             (measured.ns, measured.figures.explain_on_ms)

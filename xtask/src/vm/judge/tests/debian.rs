@@ -3,7 +3,7 @@
 use super::super::super::agreed::Program;
 use super::super::super::guest::Guest;
 use super::super::super::phase::{
-    Counted, END, Exchange, Figures, Load, MACHINE, Native, Phase, Readings, STATES, States, Waited,
+    Counted, END, Exchange, Figures, MACHINE, Measured, Native, Phase, Readings, STATES, Waited,
 };
 use super::{Good, guest};
 
@@ -27,9 +27,7 @@ fn machine(clocksource: &str) -> Phase {
 /// A page is served whenever the server is there.
 fn states() -> Phase {
     Phase {
-        states: Some(States {
-            served: vec![false, true, false, true, false, true],
-        }),
+        states: Some(vec![false, true, false, true, false, true]),
         ..Phase::named(STATES)
     }
 }
@@ -41,14 +39,14 @@ fn program(name: &str, served_clocks: u64, ns: f64) -> Phase {
         ..Readings::default()
     };
     Phase {
-        load: Some(Load {
+        measured: Some(Measured {
             monotonic: readings.clone(),
             realtime: readings,
             ns: Some(ns),
             exit_code: Some(0),
             lead_ns: 100,
             unix_lead_ns: 100,
-            ..Load::default()
+            ..Measured::default()
         }),
         counted: Some(Counted {
             calls: 300,
@@ -59,8 +57,8 @@ fn program(name: &str, served_clocks: u64, ns: f64) -> Phase {
     }
 }
 
-fn load(phase: &mut Phase) -> &mut Load {
-    phase.load.as_mut().unwrap()
+fn measured(phase: &mut Phase) -> &mut Measured {
+    phase.measured.as_mut().unwrap()
 }
 
 fn count(phase: &mut Phase, served_clocks: u64) {
@@ -72,7 +70,10 @@ fn exchange(name: &str) -> Phase {
     Phase {
         exchange: Some(Exchange {
             answers: 9,
-            ..Exchange::default()
+            readings: Readings {
+                calls: 4_500,
+                ..Readings::default()
+            },
         }),
         ..Phase::named(name)
     }
@@ -81,8 +82,8 @@ fn exchange(name: &str) -> Phase {
 /// A program that calls both clocks, with hpet, where a call costs 1 us.
 fn static_c() -> Good {
     let mut run = program("static C run", 15, 125.0);
-    load(&mut run).monotonic.above_os_ns = 100;
-    load(&mut run).realtime.above_os_ns = 100;
+    measured(&mut run).monotonic.above_os_ns = 100;
+    measured(&mut run).realtime.above_os_ns = 100;
     run.messages = Some("tickline: it has the clock of a page".to_owned());
     run.native = Some(Native {
         ns: Some(1_000.0),
@@ -106,29 +107,29 @@ fn a_program_whose_time_steps_back_or_leaves_the_os_clock_has_failed() {
     let good = static_c();
     let native = "static C native";
     let run = "static C run";
-    good.assert_fails("load.monotonic.backward is 1", run, |phase| {
-        load(phase).monotonic.backward = 1;
+    good.assert_fails("measured.monotonic.backward is 1", run, |phase| {
+        measured(phase).monotonic.backward = 1;
     });
-    good.assert_fails("load.realtime.backward is 1", run, |phase| {
-        load(phase).realtime.backward = 1;
+    good.assert_fails("measured.realtime.backward is 1", run, |phase| {
+        measured(phase).realtime.backward = 1;
     });
-    good.assert_fails("load.realtime.above_os_ns is 101", run, |phase| {
-        load(phase).realtime.above_os_ns = 101;
+    good.assert_fails("measured.realtime.above_os_ns is 101", run, |phase| {
+        measured(phase).realtime.above_os_ns = 101;
     });
-    good.assert_fails("load.monotonic.above_os_ns is 101", run, |phase| {
-        load(phase).monotonic.above_os_ns = 101;
+    good.assert_fails("measured.monotonic.above_os_ns is 101", run, |phase| {
+        measured(phase).monotonic.above_os_ns = 101;
     });
-    good.assert_fails("load.realtime.above_os_ns is 1", native, |phase| {
-        load(phase).realtime.above_os_ns = 1;
+    good.assert_fails("measured.realtime.above_os_ns is 1", native, |phase| {
+        measured(phase).realtime.above_os_ns = 1;
     });
-    good.assert_fails("load.monotonic.above_os_ns is 1", native, |phase| {
-        load(phase).monotonic.above_os_ns = 1;
+    good.assert_fails("measured.monotonic.above_os_ns is 1", native, |phase| {
+        measured(phase).monotonic.above_os_ns = 1;
     });
-    good.assert_fails("load.monotonic.below_os_ns is 99", run, |phase| {
-        load(phase).monotonic.below_os_ns = 99;
+    good.assert_fails("measured.monotonic.below_os_ns is 99", run, |phase| {
+        measured(phase).monotonic.below_os_ns = 99;
     });
-    good.assert_fails("load.realtime.below_os_ns is 99", run, |phase| {
-        load(phase).realtime.below_os_ns = 99;
+    good.assert_fails("measured.realtime.below_os_ns is 99", run, |phase| {
+        measured(phase).realtime.below_os_ns = 99;
     });
 }
 
@@ -137,14 +138,14 @@ fn a_program_that_does_not_call_the_clock_or_ends_with_an_error_has_failed() {
     let good = static_c();
     let native = "static C native";
     let run = "static C run";
-    good.assert_fails("load.realtime.calls is 0", native, |phase| {
-        load(phase).realtime.calls = 0;
+    good.assert_fails("measured.realtime.calls is 0", native, |phase| {
+        measured(phase).realtime.calls = 0;
     });
-    good.assert_fails("load.monotonic.calls is 0", native, |phase| {
-        load(phase).monotonic.calls = 0;
+    good.assert_fails("measured.monotonic.calls is 0", native, |phase| {
+        measured(phase).monotonic.calls = 0;
     });
-    good.assert_fails("load.exit_code is 1", run, |phase| {
-        load(phase).exit_code = Some(1);
+    good.assert_fails("measured.exit_code is 1", run, |phase| {
+        measured(phase).exit_code = Some(1);
     });
     good.assert_fails("error is no answer", run, |phase| {
         phase.error = Some("no answer".to_owned())
@@ -163,8 +164,8 @@ fn a_program_that_is_not_served_or_hardly_faster_has_failed() {
     good.assert_fails("counted.served_clocks is missing", run, |phase| {
         phase.counted = None;
     });
-    let fault = "load.ns is 125.1, expected at most 125";
-    good.assert_fails(fault, run, |phase| load(phase).ns = Some(125.1));
+    let fault = "measured.ns is 125.1, expected at most 125";
+    good.assert_fails(fault, run, |phase| measured(phase).ns = Some(125.1));
     good.assert_fails("messages is tickline: not served", run, |phase| {
         phase.messages = Some("tickline: not served".to_owned());
     });
@@ -181,6 +182,9 @@ fn a_program_that_exchanges_readings_must_do_so_in_order_until_the_end() {
     good.assert_fails("exchange.answers is 4", exchange, |phase| {
         exchanged(phase).answers = 4;
     });
+    good.assert_fails("exchange.readings.calls is 0", exchange, |phase| {
+        exchanged(phase).readings.calls = 0;
+    });
     good.assert_fails("exchange.readings.backward is 1", exchange, |phase| {
         exchanged(phase).readings.backward = 1;
     });
@@ -191,9 +195,9 @@ fn a_program_that_exchanges_readings_must_do_so_in_order_until_the_end() {
         phase.error = Some("gone".to_owned())
     });
     for state in 0..6 {
-        good.assert_fails("states.served is [", STATES, |phase| {
-            let served = &mut phase.states.as_mut().unwrap().served[state];
-            *served = !*served;
+        good.assert_fails("states is [", STATES, |phase| {
+            let is_served = &mut phase.states.as_mut().unwrap()[state];
+            *is_served = !*is_served;
         });
     }
 }
@@ -222,11 +226,11 @@ fn a_guest_with_programs_must_be_the_wanted_one_and_do_all() {
 fn postgres_must_reach_its_goals() {
     let postgres = |mode: &str, served_clocks, ns| {
         let mut phase = program(&format!("Postgres {mode}"), served_clocks, ns);
-        load(&mut phase).monotonic.calls = 0;
+        measured(&mut phase).monotonic.calls = 0;
         phase
     };
     let mut run = postgres("run", 0, 1_000.0);
-    load(&mut run).figures = Figures {
+    measured(&mut run).figures = Figures {
         pg_test_timing_ns: Some(100.1),
         explain_on_ms: Some(1_500.0),
         explain_off_ms: Some(1_000.0),
@@ -250,15 +254,15 @@ fn postgres_must_reach_its_goals() {
         ],
     );
     let run = "Postgres run";
-    let fault = "load.ns is 1000.1, expected at most 1000";
-    good.assert_fails(fault, run, |phase| load(phase).ns = Some(1_000.1));
-    let fault = "load.figures.pg_test_timing_ns is 100.2";
+    let fault = "measured.ns is 1000.1, expected at most 1000";
+    good.assert_fails(fault, run, |phase| measured(phase).ns = Some(1_000.1));
+    let fault = "measured.figures.pg_test_timing_ns is 100.2";
     good.assert_fails(fault, run, |phase| {
-        load(phase).figures.pg_test_timing_ns = Some(100.2);
+        measured(phase).figures.pg_test_timing_ns = Some(100.2);
     });
-    let fault = "load.figures.explain_on_ms is 1500.1";
+    let fault = "measured.figures.explain_on_ms is 1500.1";
     good.assert_fails(fault, run, |phase| {
-        load(phase).figures.explain_on_ms = Some(1_500.1);
+        measured(phase).figures.explain_on_ms = Some(1_500.1);
     });
     good.assert_fails("counted.served_clocks is 16", "Postgres preload", |phase| {
         count(phase, 16);

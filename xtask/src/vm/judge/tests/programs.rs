@@ -1,7 +1,9 @@
 //! What the program `tickline` and a program that it serves must say.
 
 use super::super::super::expected::Group;
-use super::super::super::phase::{Called, Diagnosis, Health, Phase, ProgramRun, Served};
+use super::super::super::phase::{
+    Called, Caller, Diagnosis, Finding, Health, Phase, ProgramRun, Served, Who,
+};
 use super::{Good, counter_on_one_cpu, guest};
 
 fn diagnosis(phase: &mut Phase) -> &mut Diagnosis {
@@ -12,9 +14,10 @@ fn exit(phase: &mut Phase, code: i32) {
     phase.program.as_mut().unwrap().exit_code = Some(code);
 }
 
-fn health(level: &str) -> Option<Health> {
-    let level = level.to_owned();
-    Some(Health { level })
+fn health(level: &str) -> Health {
+    Health {
+        level: level.to_owned(),
+    }
 }
 
 #[test]
@@ -56,6 +59,29 @@ fn a_program_that_says_counter_where_the_os_clock_serves_has_failed() {
     });
     good.assert_fails("diagnosis.fast is missing", "program", |phase| {
         phase.diagnosis = None;
+    });
+}
+
+#[test]
+fn a_cleared_flag_needs_a_diagnosis_without_that_finding() {
+    let mut guest = guest("chrony");
+    guest.checks = Group::FlagCleared.checks("program").collect();
+    let program = Phase {
+        kernel_synchronised: Some(true),
+        ..super::diagnosis()
+    };
+    let good = Good::new(guest, [program]);
+    good.assert_fails("kernel_synchronised is false", "program", |phase| {
+        phase.kernel_synchronised = Some(false);
+    });
+    good.assert_fails("diagnosis.fast is missing", "program", |phase| {
+        phase.diagnosis = None;
+    });
+    good.assert_fails("finding.code is ntp_flag", "program", |phase| {
+        phase.finding = Some(Finding {
+            code: "ntp_flag".to_owned(),
+            ..Finding::default()
+        });
     });
 }
 
@@ -118,4 +144,54 @@ fn a_static_program_that_is_served_calls_the_clock_in_a_third_of_the_time() {
     for phase in ["served", "served_again"] {
         good.assert_fails(fault, phase, |phase| called(phase).call_ns = 101);
     }
+}
+
+#[test]
+fn a_call_must_cost_less_when_fixed() {
+    let mut guest = guest("who");
+    guest.checks = Group::WhoCounts.checks("who_hpet").collect();
+    let phase = Phase {
+        clocksource: Some("hpet".to_owned()),
+        program: Some(ProgramRun {
+            exit_code: Some(0),
+            ..ProgramRun::default()
+        }),
+        who: Some(Who {
+            first_is_asker: true,
+            core_permille: Some(100),
+            fixed_core_permille: Some(100),
+            counted_permille: Some(1_000),
+            ..Who::default()
+        }),
+        asker: Some(Caller {
+            process: Some("asker".to_owned()),
+            clock: "clock_gettime MONOTONIC".to_owned(),
+            ..Caller::default()
+        }),
+        ..Phase::named("who_hpet")
+    };
+    let good = Good::new(guest, [phase]);
+    let fault = "who.fixed_core_permille is 101, expected at most 100";
+    good.assert_fails(fault, "who_hpet", |phase| {
+        phase.who.as_mut().unwrap().fixed_core_permille = Some(101);
+    });
+    good.assert_fails("who.fixed_core_permille is missing", "who_hpet", |phase| {
+        phase.who.as_mut().unwrap().fixed_core_permille = None;
+    });
+}
+
+#[test]
+fn a_watch_must_end_without_an_error_and_with_a_count_of_jumps() {
+    let mut guest = guest("migrated");
+    guest.checks = Group::WatchWorks.checks("watched").collect();
+    let phase = Phase {
+        program: Some(ProgramRun::default()),
+        jumps: Some(0),
+        ..Phase::named("watched")
+    };
+    let good = Good::new(guest, [phase]);
+    good.assert_fails("program.errors is no counter", "watched", |phase| {
+        phase.program.as_mut().unwrap().errors = "no counter".to_owned();
+    });
+    good.assert_fails("jumps is missing", "watched", |phase| phase.jumps = None);
 }
