@@ -57,7 +57,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | exit code | when |
 /// |---|---|
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
-/// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
+/// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit; or the whole interval of its mean is above the sum of both limits |
 /// | 2 | nothing could be compared, or `--save-baseline` could not store a benchmark of this crate's |
 /// | 3 | none is slower, and at least one is undecided |
 ///
@@ -74,7 +74,8 @@ use crate::results::{baseline_update, verdict_file};
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
-/// - Its estimate is above `--max-regression`, and the low end of its interval is not.
+/// - Its estimate is above `--max-regression`, and the low end of its interval is not; or those of
+///   its mean above the sum of both limits.
 /// - Half of its interval's width is above `--max-noise`, and the high end above
 ///   `--max-regression`; without that limit, above 0.
 /// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its

@@ -13,7 +13,8 @@ use crate::statistics::interval::Interval;
 pub(crate) mod findings;
 mod judge;
 
-pub(crate) use judge::{Difference, Judgement};
+pub(crate) use judge::{Difference, Judgement, MeanDifference};
+use judge::{max_mean_regression, mean_and_median};
 
 /// The version of [`Verdicts`].
 const VERSION: u32 = 1;
@@ -43,7 +44,8 @@ pub enum ComparedWith {
 pub enum Conclusion {
     /// It is not slower than allowed: it takes as long, or is faster.
     Passes,
-    /// It is slower by more than `--max-regression`.
+    /// It is slower by more than `--max-regression`; or its mean is, by more than that and
+    /// `--max-noise` together.
     Slower,
     /// The measurement does not decide: the reason says what hides the result.
     Undecided,
@@ -72,6 +74,14 @@ pub struct BenchmarkVerdict {
     pub difference_percent: Option<Interval>,
     /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
     pub is_different: bool,
+    /// How much longer this run takes in the mean, in % as
+    /// [`difference_percent`](Self::difference_percent), which is about the medians then. `None` of
+    /// a benchmark of [`BenchPairs`](crate::BenchPairs) with a baseline: its parts are means.
+    #[serde(default)]
+    pub mean_difference_percent: Option<Interval>,
+    /// Whether there is a difference of the means that the measurement distinguishes from zero.
+    #[serde(default)]
+    pub is_mean_different: bool,
     /// The conclusion.
     pub conclusion: Conclusion,
     /// The reason for the conclusion; `None` if the benchmark passes.
@@ -156,7 +166,7 @@ pub struct Verdicts {
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
     /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
-    /// `--max-regression`, or above 0 without that limit.
+    /// `--max-regression`, or above 0 without that limit. The limit of a mean is the sum of both.
     pub max_noise_percent: Option<f64>,
     /// How far the run has come. Its fields are those of the file: `state`, and `exit_code` or
     /// `error`.
@@ -220,6 +230,22 @@ impl Verdicts {
         })
     }
 
+    /// The line about a benchmark that passes although its mean may be above the limit.
+    fn open_mean(&self, verdict: &BenchmarkVerdict) -> Option<String> {
+        let limit = max_mean_regression(self.max_regression_percent, self.max_noise_percent)?;
+        let mean = verdict.mean_difference_percent?;
+        let median = verdict.difference_percent?;
+        if mean.high <= limit {
+            return None;
+        }
+        Some(format!(
+            "passes by its median: {}: whether some calls are slower, the mean by more than {limit:.2} %, is not \
+             decided: {}",
+            verdict.benchmark,
+            mean_and_median(mean, median)
+        ))
+    }
+
     /// What the file says at the end. `why_nothing_is_compared` has the error of a run without the
     /// comparison that an option needs.
     pub(crate) fn at_end(
@@ -255,7 +281,13 @@ impl fmt::Display for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for verdict in &self.benchmarks {
             let what = match verdict.conclusion {
-                Conclusion::Passes | Conclusion::New => continue,
+                Conclusion::New => continue,
+                Conclusion::Passes => {
+                    if let Some(line) = self.open_mean(verdict) {
+                        writeln!(f, "{line}")?;
+                    }
+                    continue;
+                }
                 Conclusion::Slower => "SLOWER",
                 Conclusion::Undecided => "UNDECIDED",
             };

@@ -30,6 +30,8 @@ fn verdict(conclusion: Conclusion) -> BenchmarkVerdict {
         measured_by: Some(MeasuredBy::Counter),
         difference_percent: Some(percent(5.0, 1.0)),
         is_different: true,
+        mean_difference_percent: Some(percent(4.0, 1.0)),
+        is_mean_different: true,
         conclusion,
         reason: Some(ReasonCode::Noise.with("why")),
     }
@@ -125,6 +127,25 @@ fn the_text_counts_the_new_benchmarks() {
     );
 }
 
+/// Symptom: a build passed without a word, whose mean was 20 % longer, from -1 to 45 %.
+#[test]
+fn the_text_names_a_benchmark_that_passes_with_an_undecided_mean() {
+    let passes = |estimate, noise| BenchmarkVerdict {
+        difference_percent: Some(percent(0.2, 0.1)),
+        mean_difference_percent: Some(percent(estimate, noise)),
+        reason: None,
+        ..verdict(Conclusion::Passes)
+    };
+    let text = finished(vec![passes(1.0, 6.0)]).to_string();
+    assert_eq!(
+        text,
+        "passes by its median: a/b: whether some calls are slower, the mean by more than 5.00 %, is not decided: +1.00 %, \
+         from -5.00 to +7.00 %; the median is +0.20 %\n1 pass, 0 slower, 0 undecided: exit code 0"
+    );
+    let text = finished(vec![passes(1.0, 3.0)]).to_string();
+    assert_eq!(text, "1 pass, 0 slower, 0 undecided: exit code 0");
+}
+
 /// Symptom: nothing named the benchmarks to which the limit did not apply.
 #[test]
 fn the_text_names_what_is_not_judged() {
@@ -168,6 +189,20 @@ fn the_file_of_an_older_version_names_nothing_that_is_not_judged() {
         .expect("a list");
     let read: Verdicts = serde_json::from_value(json).expect("verdicts");
     assert_eq!(read, verdicts);
+}
+
+#[test]
+fn the_file_of_an_older_version_has_no_means() {
+    let mut json = serde_json::to_value(verdict(Conclusion::Passes)).expect("JSON");
+    let object = json.as_object_mut().expect("fields");
+    for key in ["mean_difference_percent", "is_mean_different"] {
+        object.remove(key).expect(key);
+    }
+    let read: BenchmarkVerdict = serde_json::from_value(json).expect("a verdict");
+    assert_eq!(
+        (read.mean_difference_percent, read.is_mean_different),
+        (None, false)
+    );
 }
 
 #[test]
@@ -279,6 +314,8 @@ fn the_json_is_read_as_it_was_written() {
     let text = serde_json::to_string(&verdicts).expect("JSON");
     assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
     assert!(text.contains(r#""conclusion":"undecided""#), "{text}");
+    let mean = r#""mean_difference_percent":{"estimate":4.0,"low":3.0,"high":5.0},"is_mean_different":true"#;
+    assert!(text.contains(mean), "{text}");
     let reason = r#""reason":{"code":"noise","text":"why"}"#;
     assert!(text.contains(reason), "{text}");
     assert_eq!(
