@@ -28,6 +28,9 @@ const COPIES: usize = 8;
 /// medians; where some calls of a routine are slow, only [its mean
 /// tells](crate::comparison_method#medians-and-means).
 ///
+/// A is the reference. If A gets slower, the difference shrinks, and a limit of a baseline passes:
+/// bench A by itself, too.
+///
 /// A couple has as many calls of each routine as take 2 us or more, so that this is a comparison of
 /// the throughput of shorter ones. To compare the time of a call alone, let each input depend on
 /// the result before it.
