@@ -162,6 +162,9 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if !arguments::criterion::only_prints() {
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
+        arguments::criterion::why_not_saved()
+            .map_or(Ok(()), Err)
+            .inspect_err(|error| store_error(error, options))?;
         Builds::start(options)
             .map_err(|error| format!("--against: {error}"))
             .inspect_err(|error| store_error(error, options))?;
