@@ -208,7 +208,7 @@ impl Comparison {
     /// at least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference
     /// can come from the addresses of code that the interval does not have in it.
     ///
-    /// Of sides that differ in some calls only, the medians are equal:
+    /// Where a pair has one iteration, sides that differ in some calls only have equal medians:
     /// [`is_mean_different`](Self::is_mean_different) tells.
     #[must_use]
     pub fn is_different(&self) -> bool {
@@ -234,7 +234,7 @@ impl Comparison {
             let direction = direction(self.difference_ns.estimate);
             format!("{b} is {direction}")
         } else if self.is_mean_different() {
-            "the medians do not differ".to_owned()
+            "no difference of the medians found".to_owned()
         } else {
             "no difference found".to_owned()
         }
@@ -265,12 +265,17 @@ impl Comparison {
         )
     }
 
-    /// Whether the means differ by more than the medians, or in the other direction: then it is not
-    /// the typical call that differs so much.
-    fn is_in_some_calls(&self) -> bool {
+    /// Whether the mean is slower than the median is, or faster than the median is: then it is not
+    /// the typical call that differs so much. A mean that differs by less than the median, in the
+    /// same direction, has calls in it that take as long on both sides.
+    pub(crate) fn is_in_some_calls(&self) -> bool {
         let (mean, min) = (self.mean_difference_percent, self.sides.min_percent());
         let median = self.difference_percent.widened(min);
-        mean.low > median.high || mean.high < median.low
+        if mean.estimate > 0.0 {
+            mean.low > median.high
+        } else {
+            mean.high < median.low
+        }
     }
 
     /// What an overlap of iterations hides. Where a pair has one iteration, none can overlap with

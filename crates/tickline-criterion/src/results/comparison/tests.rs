@@ -95,7 +95,10 @@ fn the_text_says_that_some_calls_differ() {
     ] {
         let text = with_means(percent, 2.0).to_string();
         assert!(text.contains(line), "{text}");
-        assert!(text.contains(": the medians do not differ\n"), "{text}");
+        assert!(
+            text.contains(": no difference of the medians found\n"),
+            "{text}"
+        );
         assert!(!text.contains("no difference found"), "{text}");
     }
 }
@@ -120,6 +123,40 @@ fn means_that_differ_as_the_medians_do_are_not_of_some_calls() {
         2,
         "{text}"
     );
+}
+
+/// Symptom: "in some calls" was about all calls, some of which took longer on both sides.
+#[test]
+fn means_that_differ_by_less_than_the_medians_are_not_of_some_calls() {
+    for (median_percent, mean_percent, finding) in [
+        (30.0, 20.0, "this build is slower"),
+        (-30.0, -10.0, "this build is faster"),
+    ] {
+        let diluted = Comparison {
+            mean_difference_percent: around(mean_percent),
+            ..comparison(2.0 * median_percent)
+        };
+        assert!(!diluted.is_in_some_calls(), "{diluted}");
+        let text = diluted.to_string();
+        let line = format!(" %): {finding}\n");
+        assert!(text.contains(&line), "{text}");
+        assert_eq!(text.matches(finding).count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn means_that_differ_in_the_other_direction_than_the_medians_are_of_some_calls() {
+    for (median_percent, mean_percent, finding) in [
+        (30.0, -20.0, ": faster in some calls\n"),
+        (-30.0, 10.0, ": slower in some calls\n"),
+    ] {
+        let text = Comparison {
+            mean_difference_percent: around(mean_percent),
+            ..comparison(2.0 * median_percent)
+        }
+        .to_string();
+        assert!(text.contains(finding), "{text}");
+    }
 }
 
 #[test]
