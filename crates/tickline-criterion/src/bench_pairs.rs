@@ -313,6 +313,7 @@ fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) ->
                 mean: Some(MeanDifference {
                     percent: comparison.mean_difference_percent,
                     is_different: comparison.is_mean_different(),
+                    is_in_some_calls: comparison.is_in_some_calls(),
                 }),
                 why_hidden: comparison.why_hidden(),
             },

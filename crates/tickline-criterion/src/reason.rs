@@ -21,12 +21,9 @@ tickline_core::named! {
         /// It may be slower by more than `--max-regression` or not: the interval contains the
         /// limit.
         AroundLimit => "around_limit",
-        /// Its medians are not slower by so much, and its mean is slower by more than the sum of
-        /// `--max-regression` and `--max-noise`: some calls are slow.
+        /// Its mean is slower by more than `--max-regression`, and its median is not certainly
+        /// slower by so much.
         MeanAboveLimit => "mean_above_limit",
-        /// Its mean may be slower by more than that sum or not: the interval contains the sum, and
-        /// the estimate is above it.
-        MeanAroundLimit => "mean_around_limit",
         /// The noise is above `--max-noise`.
         Noise => "noise",
         /// The cost of the readings hides a part of a slowdown: it is too short for a percentage.

@@ -240,6 +240,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
                 mean: change.means.map(|means| MeanDifference {
                     percent: means.percent(),
                     is_different: means.are_different(),
+                    is_in_some_calls: means.percent().low > change.parts.percent().high,
                 }),
                 why_hidden: change.why_hidden(),
             },

@@ -13,8 +13,8 @@ use crate::statistics::interval::Interval;
 pub(crate) mod findings;
 mod judge;
 
+use judge::mean_and_median;
 pub(crate) use judge::{Difference, Judgement, MeanDifference};
-use judge::{max_mean_regression, mean_and_median};
 
 /// The version of [`Verdicts`].
 const VERSION: u32 = 1;
@@ -42,10 +42,10 @@ pub enum ComparedWith {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Conclusion {
-    /// It is not slower than allowed: it takes as long, or is faster.
+    /// It is not slower than allowed: it takes as long, or is faster. Its mean is not certainly
+    /// slower.
     Passes,
-    /// It is slower by more than `--max-regression`; or its mean is, by more than that and
-    /// `--max-noise` together.
+    /// It is slower by more than `--max-regression`: its median, or its mean.
     Slower,
     /// The measurement does not decide: the reason says what hides the result.
     Undecided,
@@ -166,7 +166,7 @@ pub struct Verdicts {
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
     /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
-    /// `--max-regression`, or above 0 without that limit. The limit of a mean is the sum of both.
+    /// `--max-regression`, or above 0 without that limit. It judges no mean.
     pub max_noise_percent: Option<f64>,
     /// How far the run has come. Its fields are those of the file: `state`, and `exit_code` or
     /// `error`.
@@ -230,20 +230,31 @@ impl Verdicts {
         })
     }
 
-    /// The line about a benchmark that passes although its mean may be above the limit.
+    /// The line about a benchmark that passes, of which the mean's estimate is above the limit.
     fn open_mean(&self, verdict: &BenchmarkVerdict) -> Option<String> {
-        let limit = max_mean_regression(self.max_regression_percent, self.max_noise_percent)?;
+        let limit = self.max_regression_percent?;
         let mean = verdict.mean_difference_percent?;
-        let median = verdict.difference_percent?;
-        if mean.high <= limit {
+        if mean.estimate <= limit {
             return None;
         }
         Some(format!(
-            "passes by its median: {}: whether some calls are slower, the mean by more than {limit:.2} %, is not \
-             decided: {}",
+            "passes by its median: {}{}: its mean may be slower by more than {limit} % or not: {}; measure longer to \
+             know",
             verdict.benchmark,
-            mean_and_median(mean, median)
+            self.by_which(verdict),
+            mean_and_median(mean, verdict.difference_percent)
         ))
+    }
+
+    /// What a benchmark that is compared twice has this verdict by.
+    fn by_which(&self, verdict: &BenchmarkVerdict) -> &'static str {
+        if !self.is_compared_twice(verdict) {
+            return "";
+        }
+        match verdict.compared_with {
+            ComparedWith::OtherBuild => " (by the other build)",
+            ComparedWith::Baseline => " (by the baseline)",
+        }
     }
 
     /// What the file says at the end. `why_nothing_is_compared` has the error of a run without the
@@ -275,8 +286,8 @@ impl Verdicts {
     }
 }
 
-/// Lines for the standard error stream: the benchmarks that do not pass, those that are not judged,
-/// and what that means.
+/// Lines for the standard error stream: the benchmarks that do not pass, those that pass with a mean
+/// that may be slower, those that are not judged, and what that means.
 impl fmt::Display for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for verdict in &self.benchmarks {
@@ -291,13 +302,8 @@ impl fmt::Display for Verdicts {
                 Conclusion::Slower => "SLOWER",
                 Conclusion::Undecided => "UNDECIDED",
             };
-            write!(f, "{what}: {}", verdict.benchmark)?;
-            if self.is_compared_twice(verdict) {
-                f.write_str(match verdict.compared_with {
-                    ComparedWith::OtherBuild => " (by the other build)",
-                    ComparedWith::Baseline => " (by the baseline)",
-                })?;
-            }
+            let by_which = self.by_which(verdict);
+            write!(f, "{what}: {}{by_which}", verdict.benchmark)?;
             if let Some(reason) = &verdict.reason {
                 write!(f, ": {reason}")?;
             }

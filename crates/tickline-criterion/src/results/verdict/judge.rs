@@ -27,6 +27,8 @@ pub(crate) struct MeanDifference {
     pub(crate) percent: Interval,
     /// Whether the measurement distinguishes the difference from zero.
     pub(crate) is_different: bool,
+    /// Whether some calls differ so much more than the typical one, whose time is the median.
+    pub(crate) is_in_some_calls: bool,
 }
 
 /// The conclusion about a benchmark, with its reason.
@@ -56,7 +58,7 @@ impl Judgement {
 }
 
 /// Judges a difference by the limits of `--max-regression` and `--max-noise`. It passes if neither
-/// the medians nor the means are found slower, nor undecided.
+/// the medians nor the means are found slower, and the medians are not undecided.
 pub(super) fn judge_difference(
     options: &Options,
     compared_with: ComparedWith,
@@ -66,51 +68,50 @@ pub(super) fn judge_difference(
         return Judgement::PASSES;
     }
     let by_median = judge_median(options, compared_with, difference);
-    let by_mean = judge_mean(options, difference);
-    match (by_median.conclusion, by_mean.conclusion) {
-        (Conclusion::Passes, _) => by_mean,
-        (Conclusion::Undecided, Conclusion::Slower) => by_mean,
-        _ => by_median,
+    if by_median.conclusion == Conclusion::Slower {
+        return by_median;
     }
-}
-
-/// The limit of the difference between means, %: the sum of both limits. `None` if nothing limits a
-/// slowdown.
-pub(super) fn max_mean_regression(
-    max_regression_percent: Option<f64>,
-    max_noise_percent: Option<f64>,
-) -> Option<f64> {
-    Some(max_regression_percent? + max_noise_percent.unwrap_or(0.0))
+    slower_mean(options, compared_with, difference).unwrap_or(by_median)
 }
 
 /// The figures of a mean that the median does not show.
-pub(super) fn mean_and_median(mean_percent: Interval, median_percent: Interval) -> String {
+pub(super) fn mean_and_median(mean_percent: Interval, median_percent: Option<Interval>) -> String {
     let [low, estimate, high] = mean_percent.in_order().map(signed_percent);
-    let median = signed_percent(median_percent.estimate);
-    format!("{estimate} %, from {low} to {high} %; the median is {median} %")
+    let mean = format!("{estimate} %, from {low} to {high} %");
+    match median_percent {
+        Some(median) => format!(
+            "{mean}; the median is {} %",
+            signed_percent(median.estimate)
+        ),
+        None => mean,
+    }
 }
 
-/// Judges the means by the sum of both limits: they have the noise of slow calls in them, which the
-/// medians leave out. A wide interval alone hides nothing that the medians do not show.
-fn judge_mean(options: &Options, difference: &Difference) -> Judgement {
-    let mean_percent = difference.mean.and_then(|mean| mean.percent.finite());
-    let limit = max_mean_regression(options.max_regression_percent, options.max_noise_percent);
-    let (Some(percent), Some(limit)) = (mean_percent, limit) else {
-        return Judgement::PASSES;
-    };
-    let figures = mean_and_median(percent, difference.percent);
-    if percent.low > limit {
-        let reason = format!("slower in some calls, the mean by more than {limit:.2} %: {figures}");
-        Judgement::new(Conclusion::Slower, ReasonCode::MeanAboveLimit.with(reason))
-    } else if percent.estimate > limit {
-        let reason = format!(
-            "it may be slower in some calls, the mean by more than {limit:.2} %, or not: {figures}; measure longer, or \
-             leave CPUs free"
-        );
-        Judgement::undecided(ReasonCode::MeanAroundLimit.with(reason))
-    } else {
-        Judgement::PASSES
+/// The judgement of a mean that is slower than allowed. A mean that may be slower or not does not
+/// fail a benchmark: it has the noise of slow calls in it, which the median leaves out, so that
+/// equal builds would fail by it. [`Verdicts`](super::Verdicts) prints a line about it.
+fn slower_mean(
+    options: &Options,
+    compared_with: ComparedWith,
+    difference: &Difference,
+) -> Option<Judgement> {
+    let limit = options.max_regression_percent?;
+    let mean = difference.mean?;
+    let percent = mean.percent.finite()?;
+    if percent.low <= limit {
+        return None;
     }
+    let in_some_calls = if mean.is_in_some_calls {
+        ", in some calls"
+    } else {
+        ""
+    };
+    let figures = mean_and_median(percent, difference.percent.finite());
+    let caveat = caveat(options, compared_with);
+    let reason =
+        format!("its mean is slower by more than {limit} %{in_some_calls}: {figures}{caveat}");
+    let reason = ReasonCode::MeanAboveLimit.with(reason);
+    Some(Judgement::new(Conclusion::Slower, reason))
 }
 
 /// Judges the medians; with a baseline, the medians of samples, which are means.

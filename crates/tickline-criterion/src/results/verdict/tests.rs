@@ -30,7 +30,7 @@ fn verdict(conclusion: Conclusion) -> BenchmarkVerdict {
         measured_by: Some(MeasuredBy::Counter),
         difference_percent: Some(percent(5.0, 1.0)),
         is_different: true,
-        mean_difference_percent: Some(percent(4.0, 1.0)),
+        mean_difference_percent: Some(percent(2.0, 1.0)),
         is_mean_different: true,
         conclusion,
         reason: Some(ReasonCode::Noise.with("why")),
@@ -127,23 +127,43 @@ fn the_text_counts_the_new_benchmarks() {
     );
 }
 
-/// Symptom: a build passed without a word, whose mean was 20 % longer, from -1 to 45 %.
-#[test]
-fn the_text_names_a_benchmark_that_passes_with_an_undecided_mean() {
-    let passes = |estimate, noise| BenchmarkVerdict {
+/// A benchmark that passes, of which the mean's estimate is this.
+fn passes_with_mean(estimate: f64, noise: f64) -> BenchmarkVerdict {
+    BenchmarkVerdict {
         difference_percent: Some(percent(0.2, 0.1)),
         mean_difference_percent: Some(percent(estimate, noise)),
         reason: None,
         ..verdict(Conclusion::Passes)
-    };
-    let text = finished(vec![passes(1.0, 6.0)]).to_string();
+    }
+}
+
+/// Symptom: a build passed without a word, whose mean was 20 % longer, from -1 to 45 %.
+#[test]
+fn the_text_names_a_benchmark_that_passes_with_an_undecided_mean() {
+    let text = finished(vec![passes_with_mean(20.0, 21.0)]).to_string();
     assert_eq!(
         text,
-        "passes by its median: a/b: whether some calls are slower, the mean by more than 5.00 %, is not decided: +1.00 %, \
-         from -5.00 to +7.00 %; the median is +0.20 %\n1 pass, 0 slower, 0 undecided: exit code 0"
+        "passes by its median: a/b: its mean may be slower by more than 3 % or not: +20.00 %, from -1.00 to +41.00 %; \
+         the median is +0.20 %; measure longer to know\n1 pass, 0 slower, 0 undecided: exit code 0"
     );
-    let text = finished(vec![passes(1.0, 3.0)]).to_string();
+}
+
+/// Symptom: the line was about each second benchmark of equal builds.
+#[test]
+fn the_text_has_no_line_about_a_mean_whose_estimate_is_allowed() {
+    let text = finished(vec![passes_with_mean(2.9, 6.0)]).to_string();
     assert_eq!(text, "1 pass, 0 slower, 0 undecided: exit code 0");
+}
+
+#[test]
+fn the_line_about_a_mean_names_what_it_is_compared_with_if_there_are_two() {
+    let by_baseline = BenchmarkVerdict {
+        compared_with: ComparedWith::Baseline,
+        ..verdict(Conclusion::Slower)
+    };
+    let text = finished(vec![by_baseline, passes_with_mean(20.0, 21.0)]).to_string();
+    let line = "passes by its median: a/b (by the other build): its mean";
+    assert!(text.contains(line), "{text}");
 }
 
 /// Symptom: nothing named the benchmarks to which the limit did not apply.
@@ -314,7 +334,7 @@ fn the_json_is_read_as_it_was_written() {
     let text = serde_json::to_string(&verdicts).expect("JSON");
     assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
     assert!(text.contains(r#""conclusion":"undecided""#), "{text}");
-    let mean = r#""mean_difference_percent":{"estimate":4.0,"low":3.0,"high":5.0},"is_mean_different":true"#;
+    let mean = r#""mean_difference_percent":{"estimate":2.0,"low":1.0,"high":3.0},"is_mean_different":true"#;
     assert!(text.contains(mean), "{text}");
     let reason = r#""reason":{"code":"noise","text":"why"}"#;
     assert!(text.contains(reason), "{text}");
