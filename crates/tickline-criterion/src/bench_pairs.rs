@@ -22,7 +22,7 @@ use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::INDENT;
 use crate::results::verdict::findings::findings;
-use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, MeanDifference};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
@@ -310,6 +310,11 @@ fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) ->
             Difference {
                 percent: comparison.difference_percent,
                 is_different: comparison.is_different(),
+                mean: Some(MeanDifference {
+                    percent: comparison.mean_difference_percent,
+                    is_different: comparison.is_mean_different(),
+                    is_in_some_calls: comparison.is_in_some_calls(),
+                }),
                 why_hidden: comparison.why_hidden(),
             },
         ),

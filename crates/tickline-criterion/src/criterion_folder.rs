@@ -109,8 +109,10 @@ fn find_below(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Opti
     // criterion saves the baseline `parser/new` as a copy of the run, in `parser/new` of the
     // benchmark's folder. `parser` then looks like the folder of a benchmark.
     let has_copy = |folder: &Path| {
+        let name = full_name(folder);
         candidates.iter().any(|(_, above)| {
-            folder != above && folder.starts_with(above) && full_name(folder) == full_name(above)
+            let is_below = folder != above && folder.starts_with(above);
+            is_below && name.is_some() && name == full_name(above)
         })
     };
     candidates
@@ -279,6 +281,16 @@ mod tests {
         write_run(&folder, "sort/small/new", "sort/small");
         let found = found(&folder, &[10.5, 20.5], now);
         assert_eq!(found, Some(folder.0.join("sort/small")));
+    }
+
+    #[test]
+    fn folders_without_a_name_are_not_those_of_one_benchmark() {
+        let (folder, now) = two_benchmarks("find-nameless");
+        std::thread::sleep(Duration::from_millis(20));
+        let sample = r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#;
+        folder.write("group/b/7/small/new/sample.json", sample);
+        let found = found(&folder, &[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("group/b/7/small")));
     }
 
     /// Symptom: nothing named the benchmarks of `bench_function` that a limit did not judge.

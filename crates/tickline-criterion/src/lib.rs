@@ -189,6 +189,8 @@
 //! - `cargo bench --bench NAME -- --against PROGRAM` gives one for two builds of a program, such as
 //!   a pull request and main.
 //! - criterion's `--save-baseline` and `--baseline` compare with a stored run.
+//! - Medians and means are compared: if some calls are slow, [only the means
+//!   tell](comparison_method#medians-and-means).
 //! - With limits, `--max-regression 3% --max-noise 2%`, the exit code ([`run`]) and a file
 //!   ([`Verdicts`]) tell CI what was found.
 //!

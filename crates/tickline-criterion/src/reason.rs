@@ -21,6 +21,9 @@ tickline_core::named! {
         /// It may be slower by more than `--max-regression` or not: the interval contains the
         /// limit.
         AroundLimit => "around_limit",
+        /// Its mean is slower by more than `--max-regression`, and its median is not certainly
+        /// slower by so much.
+        MeanAboveLimit => "mean_above_limit",
         /// The noise is above `--max-noise`.
         Noise => "noise",
         /// The cost of the readings hides a part of a slowdown: it is too short for a percentage.

@@ -57,7 +57,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | exit code | when |
 /// |---|---|
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
-/// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
+/// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
 /// | 2 | nothing could be compared, or `--save-baseline` could not store a benchmark of this crate's |
 /// | 3 | none is slower, and at least one is undecided |
 ///
@@ -74,8 +74,9 @@ use crate::results::{baseline_update, verdict_file};
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
-/// - Its estimate is above `--max-regression`, and the low end of its interval is not.
-/// - Half of its interval's width is above `--max-noise`, and the high end above
+/// - The estimate of its median is above `--max-regression`, and the low end of the interval is not.
+///   (If those of its mean are, it passes, with a line.)
+/// - Half of the width of its median's interval is above `--max-noise`, and the high end above
 ///   `--max-regression`; without that limit, above 0.
 /// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its
 ///   interval is neither entirely above `--max-regression` nor entirely below 0.
@@ -161,6 +162,9 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if !arguments::criterion::only_prints() {
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
+        arguments::criterion::why_not_saved()
+            .map_or(Ok(()), Err)
+            .inspect_err(|error| store_error(error, options))?;
         Builds::start(options)
             .map_err(|error| format!("--against: {error}"))
             .inspect_err(|error| store_error(error, options))?;

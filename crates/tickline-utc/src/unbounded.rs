@@ -379,6 +379,7 @@ mod tests {
     /// without which a reading would say `NoSource`. The list of the library's public items has
     /// each cause.
     #[test]
+    #[cfg_attr(miri, ignore = "reads a file")]
     fn each_cause_has_a_number() {
         const ITEMS: &str = concat!(
             env!("CARGO_MANIFEST_DIR"),

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 
 /// criterion's options for a comparison with a baseline.
 const BASELINE: [&str; 3] = ["--baseline", "--baseline-lenient", "-b"];
@@ -57,6 +58,18 @@ pub(crate) fn saved_as() -> Option<String> {
 /// The name of the baseline that the user has this run saved as.
 pub(crate) fn chosen_save() -> Option<String> {
     option_value(env::args_os(), &["--save-baseline", "-s"])
+}
+
+/// Why this run can't be saved under the name that the user has chosen: criterion copies the files
+/// of the last run, in `new`, to the folder of that name. A copy onto itself empties them.
+pub(crate) fn why_not_saved() -> Option<String> {
+    let name = chosen_save()?;
+    let any = Path::new("benchmark");
+    (any.join(&name) == any.join("new")).then(|| {
+        format!(
+            "--save-baseline {name}: `new` is criterion's own folder of the last run: choose another name"
+        )
+    })
 }
 
 /// The options and values, each by itself: `-n`, `-s` and `main` for criterion's `-nsmain`.

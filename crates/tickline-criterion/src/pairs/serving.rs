@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Role};
 use crate::measurement::measured_by::MeasuredBy;
+use crate::number::{count, index, random_below};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::placement::HeapShift;
 use crate::pairs::system_facts;
@@ -112,10 +113,13 @@ impl Serving {
     }
 }
 
-/// All pairs, or an evenly spaced part of them.
+/// All pairs, or one of each few neighbours, at random: of a routine whose every second call is
+/// slow, every second pair would have all slow calls or none.
 fn evenly(ticks: &[u64]) -> impl Iterator<Item = u64> {
     let step = ticks.len().div_ceil(MAX_PAIRS).max(1);
-    ticks.iter().copied().step_by(step)
+    ticks
+        .chunks(step)
+        .map(|neighbours| neighbours[index(random_below(count(neighbours.len())))])
 }
 
 #[cfg(test)]
@@ -126,7 +130,20 @@ mod tests {
     fn at_most_8192_evenly_spaced_pairs_of_a_slice_are_compared() {
         let compared = |pairs: u64| evenly(&(0..pairs).collect::<Vec<_>>()).collect::<Vec<_>>();
         assert_eq!(compared(8_192).len(), 8_192);
-        assert_eq!(compared(8_193)[..3], [0, 2, 4]);
+        let pairs = compared(8_193);
+        assert_eq!(pairs.len(), 4_097);
+        let is_of_its_neighbours = |(place, pair): (u64, &u64)| pair / 2 == place;
+        assert!((0..).zip(&pairs).all(is_of_its_neighbours), "{pairs:?}");
         assert!(compared(0).is_empty());
+    }
+
+    /// Symptom: if every second call was slow, all of the compared pairs were, or none.
+    #[test]
+    fn the_compared_pairs_of_a_slice_have_as_many_slow_calls_as_all() {
+        let every_second_is_slow: Vec<u64> = (0..10_000).map(|pair| 100 + pair % 2).collect();
+        let slow = evenly(&every_second_is_slow).filter(|ticks| *ticks > 100);
+        let slow = slow.count();
+        // Of 5,000, the standard deviation is 35.
+        assert!((2_300..=2_700).contains(&slow), "{slow} of 5,000");
     }
 }

@@ -26,12 +26,9 @@ const MIN_PERCENT: f64 = 2.0;
 pub(crate) const MIN_PARTS: usize = 10;
 
 /// The median of a run's parts, ns, with the ends of their middle nine tenths. The run is one that
-/// [`files`](crate::results::files) has stored.
-fn range_ns(stored: &Value) -> Option<Interval> {
-    // Distributions have samples, comparisons rounds.
-    let parts_ns = ["sample_times_ns", "rounds_ns"]
-        .into_iter()
-        .find_map(|key| stored[key].as_array())?;
+/// [`files`](crate::results::files) has stored; `key` has its parts.
+fn range_ns(stored: &Value, key: &str) -> Option<Interval> {
+    let parts_ns = stored[key].as_array()?;
     let mut ns: Vec<f64> = parts_ns.iter().filter_map(Value::as_f64).collect();
     ns.sort_unstable_by(f64::total_cmp);
     let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
@@ -42,41 +39,53 @@ fn range_ns(stored: &Value) -> Option<Interval> {
     })
 }
 
-/// The ranges of a stored run and of this run. Its text is printed below criterion's line.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change {
-    name: String,
+/// The ranges of a stored run and of this run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ranges {
     then_ns: Interval,
     now_ns: Interval,
     /// The time of A then, ns, if the ranges are of differences in a comparison: a percentage is of
     /// this time. `None` if they are of times, which have a ratio.
     a_ns: Option<f64>,
-    /// The larger of both runs' shares of the pair's cost; `None` of comparisons of routines, whose
-    /// pairs have enough iterations.
-    cost_share: Option<CostShare>,
 }
 
-impl Change {
-    /// `None` if one of the runs has too few parts.
-    pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
+impl Ranges {
+    /// The ranges of the parts that are at `key` in both runs. `None` if one has too few.
+    fn new(then: &Value, now: &Value, key: &str, a_key: &str) -> Option<Self> {
         Some(Self {
-            name: name.to_owned(),
-            then_ns: range_ns(then)?,
-            now_ns: range_ns(now)?,
-            a_ns: then["median_a_ns"].as_f64(),
-            cost_share: [then, now]
-                .into_iter()
-                .filter_map(CostShare::of_run)
-                .max_by(|one, other| one.0.total_cmp(&other.0)),
+            then_ns: range_ns(then, key)?,
+            now_ns: range_ns(now, key)?,
+            a_ns: then[a_key].as_f64(),
         })
     }
 
-    /// Why a slowdown may be larger than the change says, and what to do.
-    pub(crate) fn why_hidden(&self) -> Option<String> {
-        self.cost_share?.why_hidden_by_baseline()
+    /// The times of both runs, their difference and the finding.
+    fn text(&self, parts: &str) -> String {
+        let percent = self.percent().estimate;
+        let [low_then, then, high_then] = self.then_ns.in_order().map(Ns);
+        let [low, now, high] = self.now_ns.in_order().map(Ns);
+        let (of_a, [below, above]) = match self.a_ns {
+            Some(_) => (" of A", ["less", "more"]),
+            None => ("", ["faster", "slower"]),
+        };
+        let finding = if self.are_different() {
+            let direction = if percent < 0.0 { below } else { above };
+            format!("{direction} now, by more than either run scatters")
+        } else {
+            "no difference found".to_owned()
+        };
+        // There is no percentage of a time of 0.
+        let percent = if percent.is_finite() {
+            format!(": {} %{of_a}", signed_percent(percent))
+        } else {
+            String::new()
+        };
+        format!(
+            "{parts} {then} (nine tenths {low_then} to {high_then}), now {now} ({low} to {high}){percent}: {finding}"
+        )
     }
 
-    /// The change, %, between what the ranges of both runs allow.
+    /// The change, %, between what the ranges allow.
     pub(crate) fn percent(&self) -> Interval {
         let percent = |then: f64, now: f64| (now - then) / self.a_ns.unwrap_or(then) * 100.0;
         let Self {
@@ -89,54 +98,81 @@ impl Change {
         }
     }
 
-    pub(crate) fn is_different(&self) -> bool {
+    pub(crate) fn are_different(&self) -> bool {
         let Self {
             then_ns, now_ns, ..
         } = self;
         let do_overlap = now_ns.low <= then_ns.high && now_ns.high >= then_ns.low;
         !do_overlap && self.percent().estimate.abs() >= MIN_PERCENT
     }
+}
+
+/// The change since a stored run. Its text is printed below criterion's line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    name: String,
+    /// Of distributions the samples, each of which is a mean; of comparisons the medians of rounds.
+    pub(crate) parts: Ranges,
+    /// Of comparisons the means of rounds. `None` of distributions.
+    pub(crate) means: Option<Ranges>,
+    /// The larger of both runs' shares of the pair's cost; `None` of comparisons of routines, whose
+    /// pairs have enough iterations.
+    cost_share: Option<CostShare>,
+}
+
+impl Change {
+    /// `None` if one of the runs has too few parts.
+    pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
+        let ranges = |key, a_key| Ranges::new(then, now, key, a_key);
+        Some(Self {
+            name: name.to_owned(),
+            parts: ranges("sample_times_ns", "median_a_ns")
+                .or_else(|| ranges("rounds_ns", "median_a_ns"))?,
+            means: ranges("mean_rounds_ns", "mean_a_ns"),
+            cost_share: [then, now]
+                .into_iter()
+                .filter_map(CostShare::of_run)
+                .max_by(|one, other| one.0.total_cmp(&other.0)),
+        })
+    }
+
+    /// Why a slowdown may be larger than the change says, and what to do.
+    pub(crate) fn why_hidden(&self) -> Option<String> {
+        self.cost_share?.why_hidden_by_baseline()
+    }
 
     pub(crate) fn json(&self) -> Value {
         json!({
             "name": self.name,
             "in_turns": false,
-            "then_ns": self.then_ns,
-            "now_ns": self.now_ns,
-            "percent": self.percent().estimate,
-            "is_different": self.is_different(),
+            "then_ns": self.parts.then_ns,
+            "now_ns": self.parts.now_ns,
+            "percent": self.parts.percent().estimate,
+            "is_different": self.parts.are_different(),
+            "mean_then_ns": self.means.map(|means| means.then_ns),
+            "mean_now_ns": self.means.map(|means| means.now_ns),
+            "mean_percent": self.means.map(|means| means.percent().estimate),
+            "is_mean_different": self.means.map(|means| means.are_different()),
         })
     }
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = self.percent().estimate;
-        let [low_then, then, high_then] = self.then_ns.in_order().map(Ns);
-        let [low, now, high] = self.now_ns.in_order().map(Ns);
-        let (median, of_a, [below, above]) = match self.a_ns {
-            Some(_) => ("B less A, median of rounds,", " of A", ["less", "more"]),
-            None => ("median of samples", "", ["faster", "slower"]),
+        let name = &self.name;
+        let parts = match self.parts.a_ns {
+            Some(_) => "B less A, median of rounds,",
+            None => "median of samples",
         };
-        let finding = if self.is_different() {
-            let direction = if percent < 0.0 { below } else { above };
-            format!("{direction} now, by more than either run scatters")
-        } else {
-            "no difference found".to_owned()
-        };
-        // There is no percentage of a time of 0.
-        let percent = if percent.is_finite() {
-            format!(": {} %{of_a}", signed_percent(percent))
-        } else {
-            String::new()
-        };
+        write!(f, "{INDENT}baseline {name}: {}", self.parts.text(parts))?;
+        if let Some(means) = &self.means {
+            let text = means.text("B less A, median of the means of rounds,");
+            write!(f, "\n{INDENT}baseline {name}: {text}")?;
+        }
         write!(
             f,
-            "{INDENT}baseline {}: {median} {then} (nine tenths {low_then} to {high_then}), now \
-             {now} ({low} to {high}){percent}: {finding}\n\
-             {INDENT}the two runs did not take turns: what else changed between them is unknown; \
-             --against PROGRAM gives an interval of 95 %",
-            self.name
+            "\n{INDENT}the two runs did not take turns: what else changed between them is unknown; \
+             --against PROGRAM gives an interval of 95 %"
         )?;
         match self.why_hidden() {
             Some(reason) => write!(f, "\n{INDENT}{reason}"),
@@ -162,7 +198,7 @@ mod tests {
         let then = run(200.0, &mut uniform);
         for (ns, is_different) in [(200.0, false), (203.0, false), (206.0, true), (194.0, true)] {
             let change = Change::new("main", &then, &run(ns, &mut uniform)).expect("100 samples");
-            assert_eq!(change.is_different(), is_different, "{change}");
+            assert_eq!(change.parts.are_different(), is_different, "{change}");
         }
     }
 
@@ -176,7 +212,7 @@ mod tests {
     fn a_difference_is_at_least_two_percent() {
         for (ns, is_different) in [(196.1, false), (203.9, false), (204.1, true), (195.9, true)] {
             let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten samples");
-            assert_eq!(change.is_different(), is_different, "{change}");
+            assert_eq!(change.parts.are_different(), is_different, "{change}");
         }
     }
 
@@ -191,7 +227,7 @@ mod tests {
         // The middle nine tenths of 20 samples leave out one at each end.
         let expected = [(118.0, 110.0), (109.5, 118.5), (101.0, 127.0)]
             .map(|(then, now)| (now - then) / then * 100.0);
-        for (found, expected) in change.percent().in_order().into_iter().zip(expected) {
+        for (found, expected) in change.parts.percent().in_order().into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-9, "{change:?}");
         }
     }
@@ -240,6 +276,10 @@ mod tests {
                 "now_ns": { "estimate": 210.0, "low": 210.0, "high": 210.0 },
                 "percent": 5.0,
                 "is_different": true,
+                "mean_then_ns": null,
+                "mean_now_ns": null,
+                "mean_percent": null,
+                "is_mean_different": null,
             })
         );
     }
@@ -247,13 +287,28 @@ mod tests {
     #[test]
     fn the_range_of_a_run_is_the_middle_nine_tenths_of_its_parts() {
         let parts: Vec<u32> = (0..100).rev().collect();
-        for run in [
-            json!({ "sample_times_ns": parts }),
-            json!({ "rounds_ns": parts }),
-        ] {
-            let range_ns = range_ns(&run).map(Interval::in_order);
-            assert_eq!(range_ns, Some([5.0, 49.5, 94.0]));
-        }
+        let range_ns = range_ns(&json!({ "parts": parts }), "parts").map(Interval::in_order);
+        assert_eq!(range_ns, Some([5.0, 49.5, 94.0]));
+    }
+
+    /// Symptom: B got slow in every fourth call, and a limit passed: rounds had medians only.
+    #[test]
+    fn the_change_of_a_comparison_has_the_means_of_its_rounds() {
+        let comparison = |mean_ns: f64| {
+            json!({
+                "rounds_ns": ([1.0; 10]), "median_a_ns": 100.0,
+                "mean_rounds_ns": ([mean_ns; 10]), "mean_a_ns": 200.0,
+            })
+        };
+        let change = Change::new("main", &comparison(2.0), &comparison(502.0)).expect("ten rounds");
+        assert!(!change.parts.are_different(), "{change}");
+        let means = change.means.expect("means");
+        assert!(means.are_different(), "{change}");
+        assert!((means.percent().estimate - 250.0).abs() < 1e-9, "{change}");
+        assert_eq!(change.json()["is_mean_different"], true);
+        let text = "baseline main: B less A, median of the means of rounds, 2.00 ns (nine tenths 2.00 ns to 2.00 ns), \
+                    now 502.0 ns (502.0 ns to 502.0 ns): +250.00 % of A: more now, by more than either run scatters";
+        assert!(change.to_string().contains(text), "{change}");
     }
 
     #[test]
@@ -261,7 +316,7 @@ mod tests {
         let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
         let change = Change::new("main", &comparison(1.0), &comparison(2.5)).expect("ten rounds");
         assert!(
-            (change.percent().estimate - 1.5).abs() < 1e-9 && !change.is_different(),
+            (change.parts.percent().estimate - 1.5).abs() < 1e-9 && !change.parts.are_different(),
             "{change}"
         );
         let text = "baseline main: B less A, median of rounds, 1.00 ns (nine tenths 1.00 ns to 1.00 ns), now 2.50 ns \
@@ -270,7 +325,8 @@ mod tests {
         assert!(
             Change::new("main", &comparison(1.0), &comparison(-1.5))
                 .expect("ten rounds")
-                .is_different()
+                .parts
+                .are_different()
         );
     }
 

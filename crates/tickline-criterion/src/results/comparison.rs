@@ -104,6 +104,14 @@ pub struct Comparison {
     /// way. The estimate may differ a little from the difference in ns divided by the time of A.
     /// Not finite if A takes no time.
     pub difference_percent: Interval,
+    /// The mean time of A, ns, from the same couples as the medians: where some calls are slow, it
+    /// is above the median. It is estimated over the replicates, as the median is.
+    pub mean_a_ns: f64,
+    /// The mean time of B, ns.
+    pub mean_b_ns: f64,
+    /// How much longer B takes than A in the mean, %, with an interval of 95 % confidence: the
+    /// ratio of both means, less 1. Not finite if A takes no time.
+    pub mean_difference_percent: Interval,
     /// The number of couples that count. A couple is a time of A and the time of B next to it. If
     /// all pairs are included, disturbed couples count.
     pub couples_counted: u64,
@@ -113,6 +121,7 @@ pub struct Comparison {
     pub iterations_per_pair: u64,
     replicates_ns: Vec<f64>,
     rounds_ns: Vec<f64>,
+    mean_rounds_ns: Vec<f64>,
     disturbances: Disturbances,
     counting: Counting,
     sides: Sides,
@@ -169,13 +178,18 @@ impl Comparison {
             "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
-            "difference_percent": self.difference_percent.is_finite().then_some(self.difference_percent),
+            "difference_percent": self.difference_percent.finite(),
+            "mean_a_ns": self.mean_a_ns,
+            "mean_b_ns": self.mean_b_ns,
+            "mean_difference_percent": self.mean_difference_percent.finite(),
             "replicates": self.sides.replicates(),
             "replicates_ns": self.replicates_ns,
             "rounds_ns": self.rounds_ns,
+            "mean_rounds_ns": self.mean_rounds_ns,
             "confidence": 0.95,
             "min_difference_percent": self.sides.min_percent(),
             "is_different": self.is_different(),
+            "is_mean_different": self.is_mean_different(),
         })
     }
 
@@ -190,9 +204,12 @@ impl Comparison {
         Some(format!("{reason}; let an iteration do more{or}"))
     }
 
-    /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is
+    /// Whether the medians differ: both intervals, in ns and in %, exclude 0, and the difference is
     /// at least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference
     /// can come from the addresses of code that the interval does not have in it.
+    ///
+    /// Where a pair has one iteration, sides that differ in some calls only have equal medians:
+    /// [`is_mean_different`](Self::is_mean_different) tells.
     #[must_use]
     pub fn is_different(&self) -> bool {
         let percent = self.difference_percent;
@@ -201,14 +218,63 @@ impl Comparison {
         self.difference_ns.excludes_zero() && (!percent.is_finite() || is_enough())
     }
 
+    /// Whether the means differ: the whole interval of
+    /// [`mean_difference_percent`](Self::mean_difference_percent) is beyond 1 % for
+    /// [`compare`](crate::compare), 0.5 % for `--against`, in one direction.
+    #[must_use]
+    pub fn is_mean_different(&self) -> bool {
+        let (mean, min) = (self.mean_difference_percent, self.sides.min_percent());
+        mean.is_finite() && (mean.low > min || mean.high < -min)
+    }
+
+    /// What the medians say. It is not "no difference found" above means that differ.
     fn finding(&self) -> String {
         let [_, b] = self.sides.names();
-        if !self.is_different() {
-            "no difference found".to_owned()
-        } else if self.difference_ns.estimate < 0.0 {
-            format!("{b} is faster")
+        if self.is_different() {
+            let direction = direction(self.difference_ns.estimate);
+            format!("{b} is {direction}")
+        } else if self.is_mean_different() {
+            "no difference of the medians found".to_owned()
         } else {
-            format!("{b} is slower")
+            "no difference found".to_owned()
+        }
+    }
+
+    /// The line about the means, after a line break. Empty if A takes no time.
+    fn means(&self) -> String {
+        let mean = self.mean_difference_percent;
+        if !mean.is_finite() {
+            return String::new();
+        }
+        let [a, b] = self.sides.names();
+        let [low, estimate, high] = mean.in_order().map(signed_percent);
+        let finding = if self.is_mean_different() {
+            let direction = direction(mean.estimate);
+            if self.is_in_some_calls() {
+                format!(": {direction} in some calls")
+            } else {
+                format!(": {b} is {direction}")
+            }
+        } else {
+            String::new()
+        };
+        format!(
+            "\n{INDENT}means: {a} {}, {b} {}: {estimate} % (95 % in [{low}, {high}] %){finding}",
+            Ns(self.mean_a_ns),
+            Ns(self.mean_b_ns)
+        )
+    }
+
+    /// Whether the mean is slower than the median is, or faster than the median is: then it is not
+    /// the typical call that differs so much. A mean that differs by less than the median, in the
+    /// same direction, has calls in it that take as long on both sides.
+    pub(crate) fn is_in_some_calls(&self) -> bool {
+        let (mean, min) = (self.mean_difference_percent, self.sides.min_percent());
+        let median = self.difference_percent.widened(min);
+        if mean.estimate > 0.0 {
+            mean.low > median.high
+        } else {
+            mean.high < median.low
         }
     }
 
@@ -240,7 +306,7 @@ impl fmt::Display for Comparison {
         } = self;
         let [a, b] = self.sides.names();
         let [estimate, interval] = self.estimate_and_interval();
-        let finding = self.finding();
+        let (finding, means) = (self.finding(), self.means());
         let is_short = self.median_b_ns < SHORT_NS && *iterations_per_pair > 1;
         let added = if self.sides != Sides::Routines && is_short {
             format!(" (a pair adds some ns, shared by {iterations_per_pair} of them)")
@@ -261,7 +327,7 @@ impl fmt::Display for Comparison {
             f,
             "{INDENT}medians per iteration{added}: {a} {}, {b} {}\n\
              {INDENT}{b} less {a}: {estimate}: {finding}\n\
-             {INDENT}{interval}\n\
+             {INDENT}{interval}{means}\n\
              {INDENT}{couples_counted} couples of {} each, {couples_disturbed} {more}disturbed and {treatment}",
             Ns(self.median_a_ns),
             Ns(self.median_b_ns),
@@ -282,6 +348,11 @@ impl fmt::Display for Comparison {
             None => Ok(()),
         }
     }
+}
+
+/// The word for a difference, which is not 0.
+const fn direction(difference: f64) -> &'static str {
+    if difference < 0.0 { "faster" } else { "slower" }
 }
 
 /// The couples that count, and the data for their report.
@@ -337,18 +408,29 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let [a_ticks, b_ticks] = analysis.times;
         let cost_share = (self.sides != Sides::Routines)
             .then(|| CostShare::new(self.collector.cost_ticks(), a_ticks.min(b_ticks)));
-        let [median_a_ns, median_b_ns] =
-            analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
+        let each_ns = |ticks: f64| scale.net_ns(ticks) / iterations;
+        let [median_a_ns, median_b_ns] = analysis.times.map(each_ns);
+        let [mean_a_ns, mean_b_ns] = analysis.means.times.map(each_ns);
         // Both medians contain the cost of a pair, so their difference does not contain it.
         let ns = |ticks: f64| ticks * scale.rate.ns_per_tick / iterations;
         let error_ns = PAIR_ERROR_NS / iterations;
         let percent = |log_ratio: f64| log_ratio.exp_m1() * 100.0;
-        let error_percent = error_ns / median_a_ns * 100.0;
+        let error_percent = |of_ns: f64| error_ns / of_ns * 100.0;
         Some(Comparison {
             median_a_ns,
             median_b_ns,
             difference_ns: analysis.difference.map(ns).widened(error_ns),
-            difference_percent: analysis.log_ratio.map(percent).widened(error_percent),
+            difference_percent: analysis
+                .log_ratio
+                .map(percent)
+                .widened(error_percent(median_a_ns)),
+            mean_a_ns,
+            mean_b_ns,
+            mean_difference_percent: analysis
+                .means
+                .log_ratio
+                .map(percent)
+                .widened(error_percent(mean_a_ns)),
             couples_counted: count(self.couples().count()),
             couples_disturbed: self.disturbances.total(),
             iterations_per_pair: self.iterations_per_pair,
@@ -357,6 +439,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             disturbances: self.disturbances.clone(),
             counting: self.collector.time.settings().counting,
             sides: self.sides,
+            mean_rounds_ns: analysis.means.rounds.into_iter().map(ns).collect(),
             cost_share,
             is_of_latency: self.collector.has_pairs_of_one(),
         })

@@ -19,7 +19,7 @@ use crate::results::cost_share::CostShare;
 use crate::results::replace::replace;
 use crate::results::text::INDENT;
 use crate::results::verdict::findings::{StoredRun, findings};
-use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, MeanDifference};
 
 /// A baseline of a benchmark.
 pub(crate) struct Baseline {
@@ -235,8 +235,13 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
             ComparedWith::Baseline,
             measured_by,
             Difference {
-                percent: change.percent(),
-                is_different: change.is_different(),
+                percent: change.parts.percent(),
+                is_different: change.parts.are_different(),
+                mean: change.means.map(|means| MeanDifference {
+                    percent: means.percent(),
+                    is_different: means.are_different(),
+                    is_in_some_calls: means.percent().low > change.parts.percent().high,
+                }),
                 why_hidden: change.why_hidden(),
             },
         ),

@@ -13,7 +13,8 @@ use crate::statistics::interval::Interval;
 pub(crate) mod findings;
 mod judge;
 
-pub(crate) use judge::{Difference, Judgement};
+use judge::mean_and_median;
+pub(crate) use judge::{Difference, Judgement, MeanDifference};
 
 /// The version of [`Verdicts`].
 const VERSION: u32 = 1;
@@ -41,9 +42,10 @@ pub enum ComparedWith {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Conclusion {
-    /// It is not slower than allowed: it takes as long, or is faster.
+    /// It is not slower than allowed: it takes as long, or is faster. Its mean is not certainly
+    /// slower.
     Passes,
-    /// It is slower by more than `--max-regression`.
+    /// It is slower by more than `--max-regression`: its median, or its mean.
     Slower,
     /// The measurement does not decide: the reason says what hides the result.
     Undecided,
@@ -72,6 +74,14 @@ pub struct BenchmarkVerdict {
     pub difference_percent: Option<Interval>,
     /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
     pub is_different: bool,
+    /// How much longer this run takes in the mean, in % as
+    /// [`difference_percent`](Self::difference_percent), which is about the medians then. `None` of
+    /// a benchmark of [`BenchPairs`](crate::BenchPairs) with a baseline: its parts are means.
+    #[serde(default)]
+    pub mean_difference_percent: Option<Interval>,
+    /// Whether there is a difference of the means that the measurement distinguishes from zero.
+    #[serde(default)]
+    pub is_mean_different: bool,
     /// The conclusion.
     pub conclusion: Conclusion,
     /// The reason for the conclusion; `None` if the benchmark passes.
@@ -156,7 +166,7 @@ pub struct Verdicts {
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
     /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
-    /// `--max-regression`, or above 0 without that limit.
+    /// `--max-regression`, or above 0 without that limit. It judges no mean.
     pub max_noise_percent: Option<f64>,
     /// How far the run has come. Its fields are those of the file: `state`, and `exit_code` or
     /// `error`.
@@ -220,6 +230,33 @@ impl Verdicts {
         })
     }
 
+    /// The line about a benchmark that passes, of which the mean's estimate is above the limit.
+    fn open_mean(&self, verdict: &BenchmarkVerdict) -> Option<String> {
+        let limit = self.max_regression_percent?;
+        let mean = verdict.mean_difference_percent?;
+        if mean.estimate <= limit {
+            return None;
+        }
+        Some(format!(
+            "passes by its median: {}{}: its mean may be slower by more than {limit} % or not: {}; measure longer to \
+             know",
+            verdict.benchmark,
+            self.by_which(verdict),
+            mean_and_median(mean, verdict.difference_percent)
+        ))
+    }
+
+    /// What a benchmark that is compared twice has this verdict by.
+    fn by_which(&self, verdict: &BenchmarkVerdict) -> &'static str {
+        if !self.is_compared_twice(verdict) {
+            return "";
+        }
+        match verdict.compared_with {
+            ComparedWith::OtherBuild => " (by the other build)",
+            ComparedWith::Baseline => " (by the baseline)",
+        }
+    }
+
     /// What the file says at the end. `why_nothing_is_compared` has the error of a run without the
     /// comparison that an option needs.
     pub(crate) fn at_end(
@@ -249,23 +286,24 @@ impl Verdicts {
     }
 }
 
-/// Lines for the standard error stream: the benchmarks that do not pass, those that are not judged,
-/// and what that means.
+/// Lines for the standard error stream: the benchmarks that do not pass, those that pass with a mean
+/// that may be slower, those that are not judged, and what that means.
 impl fmt::Display for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for verdict in &self.benchmarks {
             let what = match verdict.conclusion {
-                Conclusion::Passes | Conclusion::New => continue,
+                Conclusion::New => continue,
+                Conclusion::Passes => {
+                    if let Some(line) = self.open_mean(verdict) {
+                        writeln!(f, "{line}")?;
+                    }
+                    continue;
+                }
                 Conclusion::Slower => "SLOWER",
                 Conclusion::Undecided => "UNDECIDED",
             };
-            write!(f, "{what}: {}", verdict.benchmark)?;
-            if self.is_compared_twice(verdict) {
-                f.write_str(match verdict.compared_with {
-                    ComparedWith::OtherBuild => " (by the other build)",
-                    ComparedWith::Baseline => " (by the baseline)",
-                })?;
-            }
+            let by_which = self.by_which(verdict);
+            write!(f, "{what}: {}{by_which}", verdict.benchmark)?;
             if let Some(reason) = &verdict.reason {
                 write!(f, ": {reason}")?;
             }

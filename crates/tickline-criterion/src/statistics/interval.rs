@@ -42,6 +42,11 @@ impl Interval {
         self.in_order().into_iter().all(f64::is_finite)
     }
 
+    /// The interval for JSON, which has no other numbers.
+    pub(crate) fn finite(self) -> Option<Self> {
+        self.is_finite().then_some(self)
+    }
+
     /// The interval in another unit: `convert` changes no order.
     pub(crate) fn map(self, convert: impl Fn(f64) -> f64) -> Self {
         Self {

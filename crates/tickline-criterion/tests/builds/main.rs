@@ -39,6 +39,9 @@ const ADDED: &str = "TICKLINE_CRITERION_TEST_ADDED";
 /// The variable with the steps of the copy whose pairs have one iteration.
 const LATENCY: &str = "TICKLINE_CRITERION_TEST_LATENCY";
 
+/// The variable with the steps of the copy that does 3,000, and in every fourth call 33,000.
+const SLOW_CALLS: &str = "TICKLINE_CRITERION_TEST_SLOW_CALLS";
+
 /// The variable with which each iteration has an input of its own.
 const BATCHES: &str = "TICKLINE_CRITERION_TEST_BATCHES";
 
@@ -117,6 +120,7 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::a_program_without_benchmarks_is_refused,
     refusals::the_harness_of_a_program_without_benchmarks_is_named,
     refusals::a_wrong_argument_ends_with_a_text,
+    refusals::the_name_of_the_last_run_is_refused_for_a_baseline,
     refusals::an_option_that_criterion_refuses_is_named,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::verdicts_follow_the_output_in_a_file,
@@ -131,6 +135,7 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::a_line_and_the_file_say_that_each_build_has_one_link_order,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
     verdicts::a_build_without_a_regression_passes,
+    verdicts::a_build_whose_every_fourth_call_is_slow_is_slower,
     verdicts::a_line_names_each_benchmark_that_is_not_judged,
     verdicts::the_file_has_what_is_not_judged_and_is_not_new,
     verdicts::a_benchmark_that_only_the_other_build_has_is_named,
@@ -223,7 +228,8 @@ fn run_benchmarks(steps: u64) {
     let is_about_this =
         |variable| std::env::var(variable).is_ok_and(|value| value == steps.to_string());
     let (ends, is_latency) = (is_about_this(ENDS), is_about_this(LATENCY));
-    let mut calls = 0;
+    let has_slow_calls = is_about_this(SLOW_CALLS);
+    let (mut calls, mut iterations) = (0, 0_u64);
     let starts = std::env::var_os(STARTS).is_some();
     group.bench_pairs("spin", |bencher| {
         log();
@@ -241,6 +247,15 @@ fn run_benchmarks(steps: u64) {
         }
         if std::env::var_os(BATCHES).is_some() {
             bencher.iter_batched(|| steps, spin, BatchSize::SmallInput);
+        } else if has_slow_calls {
+            bencher.iter(|| {
+                iterations += 1;
+                spin(if iterations.is_multiple_of(4) {
+                    33_000
+                } else {
+                    3_000
+                })
+            });
         } else {
             bencher.iter(|| spin(steps));
         }

@@ -209,6 +209,17 @@ pub(crate) fn an_option_that_criterion_refuses_is_named(programs: &Programs) {
     }
 }
 
+/// Symptom: criterion emptied its own file of the run, by a copy onto itself.
+pub(crate) fn the_name_of_the_last_run_is_refused_for_a_baseline(programs: &Programs) {
+    for name in ["new", "./new"] {
+        let output = programs.run(100, "work/spin", &["--save-baseline", name]);
+        let line = format!(
+            "--save-baseline {name}: `new` is criterion's own folder of the last run: choose another name"
+        );
+        assert_refused(&output, &line);
+    }
+}
+
 /// Symptom: the program ended by a panic, with exit code 101.
 pub(crate) fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     let other = programs.path(100).to_string_lossy().into_owned();

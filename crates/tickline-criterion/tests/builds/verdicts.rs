@@ -5,7 +5,7 @@ use std::fs;
 use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
 use crate::refusals::tested;
-use crate::{ENDS, Programs, skip, texts};
+use crate::{ENDS, LATENCY, Programs, SLOW_CALLS, skip, texts};
 
 /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
 pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
@@ -257,4 +257,33 @@ pub(crate) fn a_build_without_a_regression_passes(programs: &Programs) {
     );
     assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Passes);
     assert!(verdicts.benchmarks[0].is_different);
+}
+
+/// Symptom: "+0.20 %: no difference found", and exit code 0, about a mean that was 3.5 times as
+/// long: the medians were equal.
+pub(crate) fn a_build_whose_every_fourth_call_is_slow_is_slower(programs: &Programs) {
+    let (other, file) = (programs.path(3_000), programs.0.join("verdicts.json"));
+    let output = programs
+        .command(9_000, "work/spin", &["--max-regression=60%"])
+        .arg("--against")
+        .arg(other)
+        .arg("--verdicts")
+        .arg(&file)
+        .env(SLOW_CALLS, "9000")
+        // Of pairs of two or more iterations the medians may differ.
+        .env(LATENCY, "9000")
+        .output()
+        .expect("a program");
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{out}\n{err}");
+    assert!(out.contains(": slower in some calls\n"), "{out}");
+    let line = "SLOWER: work/spin: its mean is slower by more than 60 %, in some calls: +";
+    assert!(err.contains(line), "{err}");
+    let text = fs::read_to_string(file).expect("the verdicts");
+    let verdicts: Verdicts = serde_json::from_str(&text).expect("verdicts");
+    let verdict = &verdicts.benchmarks[0];
+    let reason = verdict.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code, ReasonCode::MeanAboveLimit);
+    let mean = verdict.mean_difference_percent.expect("compared");
+    assert!(verdict.is_mean_different && mean.low > 60.0, "{verdict:?}");
 }

@@ -73,6 +73,33 @@ fn b_with_less_work_is_faster_also_if_disturbed_couples_count() {
     );
 }
 
+/// Symptom: "no difference found".
+#[test]
+fn b_with_slow_calls_has_another_mean() {
+    let directory = Directory::new("slow-calls");
+    let mut criterion = directory
+        .by_counter()
+        .measurement_time(Duration::from_millis(200));
+    let mut calls = 0_u64;
+    let b = || {
+        calls += 1;
+        work(if calls.is_multiple_of(4) {
+            55_000
+        } else {
+            5_000
+        })
+    };
+    let comparison = compare(&mut criterion, "rare", || work(5_000), b).expect("a comparison");
+    assert!(comparison.is_mean_different(), "{comparison:?}");
+    // 250 %. A loaded machine shifts times.
+    let percent = comparison.mean_difference_percent.estimate;
+    assert!((100.0..500.0).contains(&percent), "{comparison}");
+    assert!(
+        comparison.difference_percent.estimate < 50.0,
+        "{comparison}"
+    );
+}
+
 /// A comparison of two routines, and its folder.
 fn stored(test: &str) -> (Directory, Comparison) {
     let directory = Directory::new(test);

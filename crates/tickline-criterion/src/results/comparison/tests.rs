@@ -19,11 +19,15 @@ fn comparison(ns: f64) -> Comparison {
         median_b_ns: 200.0 + ns,
         difference_ns: around(ns),
         difference_percent: around(ns).map(|ns| ns / 2.0),
+        mean_a_ns: 210.0,
+        mean_b_ns: 210.0 + ns,
+        mean_difference_percent: around(ns).map(|ns| ns / 2.0),
         couples_counted: 3_000,
         couples_disturbed: 0,
         iterations_per_pair: 16,
         replicates_ns: vec![ns; 10],
         rounds_ns: vec![ns; 60],
+        mean_rounds_ns: vec![ns; 60],
         disturbances: Disturbances::default(),
         counting: Counting::Undisturbed,
         sides: Sides::Builds,
@@ -45,6 +49,125 @@ fn a_difference_excludes_zero_and_is_at_least_half_a_percent() {
         ..comparison(0.9)
     };
     assert!(!small.is_different(), "{small}");
+}
+
+/// A comparison of which the medians differ by 0.5 %, and the means by `percent`, known to `noise`.
+fn with_means(percent: f64, noise: f64) -> Comparison {
+    Comparison {
+        mean_b_ns: 210.0 * (1.0 + percent / 100.0),
+        mean_difference_percent: Interval {
+            estimate: percent,
+            low: percent - noise,
+            high: percent + noise,
+        },
+        ..comparison(0.5)
+    }
+}
+
+/// Symptom: of 3.5 times the mean, the text was "no difference found".
+#[test]
+fn means_differ_if_their_whole_interval_does() {
+    for (percent, noise, is_different) in [
+        (250.0, 2.0, true),
+        (-60.0, 2.0, true),
+        (250.0, 249.8, false),
+        (0.6, 0.2, false),
+    ] {
+        let found = with_means(percent, noise);
+        assert_eq!(found.is_mean_different(), is_different, "{found}");
+        assert!(!found.is_different(), "{found}");
+    }
+}
+
+#[test]
+fn the_text_says_that_some_calls_differ() {
+    for (percent, line) in [
+        (
+            250.0,
+            "means: the other build 210.0 ns, this build 735.0 ns: +250.00 % (95 % in [+248.00, +252.00] %): slower in \
+             some calls\n",
+        ),
+        (
+            -60.0,
+            "means: the other build 210.0 ns, this build 84.0 ns: -60.00 % (95 % in [-62.00, -58.00] %): faster in \
+             some calls\n",
+        ),
+    ] {
+        let text = with_means(percent, 2.0).to_string();
+        assert!(text.contains(line), "{text}");
+        assert!(
+            text.contains(": no difference of the medians found\n"),
+            "{text}"
+        );
+        assert!(!text.contains("no difference found"), "{text}");
+    }
+}
+
+/// The interval shows it.
+#[test]
+fn the_text_about_uncertain_means_has_no_finding() {
+    let text = with_means(7.0, 9.0).to_string();
+    let line = "this build 224.7 ns: +7.00 % (95 % in [-2.00, +16.00] %)\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn means_that_differ_as_the_medians_do_are_not_of_some_calls() {
+    let slower = Comparison {
+        mean_difference_percent: comparison(30.0).difference_percent,
+        ..comparison(30.0)
+    };
+    let text = slower.to_string();
+    assert_eq!(
+        text.matches(": this build is slower\n").count(),
+        2,
+        "{text}"
+    );
+}
+
+/// Symptom: "in some calls" was about all calls, some of which took longer on both sides.
+#[test]
+fn means_that_differ_by_less_than_the_medians_are_not_of_some_calls() {
+    for (median_percent, mean_percent, finding) in [
+        (30.0, 20.0, "this build is slower"),
+        (-30.0, -10.0, "this build is faster"),
+    ] {
+        let diluted = Comparison {
+            mean_difference_percent: around(mean_percent),
+            ..comparison(2.0 * median_percent)
+        };
+        assert!(!diluted.is_in_some_calls(), "{diluted}");
+        let text = diluted.to_string();
+        let line = format!(" %): {finding}\n");
+        assert!(text.contains(&line), "{text}");
+        assert_eq!(text.matches(finding).count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn means_that_differ_in_the_other_direction_than_the_medians_are_of_some_calls() {
+    for (median_percent, mean_percent, finding) in [
+        (30.0, -20.0, ": faster in some calls\n"),
+        (-30.0, 10.0, ": slower in some calls\n"),
+    ] {
+        let text = Comparison {
+            mean_difference_percent: around(mean_percent),
+            ..comparison(2.0 * median_percent)
+        }
+        .to_string();
+        assert!(text.contains(finding), "{text}");
+    }
+}
+
+#[test]
+fn the_json_has_the_means() {
+    let json = with_means(250.0, 2.0).json();
+    let expected = json!({ "estimate": 250.0, "low": 248.0, "high": 252.0 });
+    assert_eq!(json["mean_difference_percent"], expected);
+    assert_eq!([&json["mean_a_ns"], &json["mean_b_ns"]], [210.0, 735.0]);
+    assert_eq!(json["mean_rounds_ns"].as_array().map(Vec::len), Some(60));
+    assert_eq!(json["is_mean_different"], true);
+    assert_eq!(json["is_different"], false);
 }
 
 /// Symptom: "this build is slower" was above an interval in % with 0 in it.
@@ -101,6 +224,7 @@ fn the_text_has_the_estimate_with_its_interval_and_what_it_does_not_see() {
              200.0 ns, this build 202.0 ns",
             "this build less the other build: +2.000 ns (+1.00 %): this build is slower",
             "95 % (of this link order) in [+1.000, +3.000] ns ([+0.50, +1.50] %), over 10 processes of each build",
+            "means: the other build 210.0 ns, this build 212.0 ns: +1.00 % (95 % in [+0.50, +1.50] %)",
             "3000 couples of 16 iterations each, 0 more disturbed and excluded",
             "not seen: where each build's linker has placed the code, and what a call takes alone, because the \
              iterations of a pair may overlap (latency() before iter compares it); a difference below 0.5 % never counts",

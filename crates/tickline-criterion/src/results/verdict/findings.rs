@@ -81,9 +81,10 @@ impl Findings {
         let judgement = judge_difference(options, compared_with, &difference);
         let without = verdict(benchmark, compared_with, measured_by, judgement);
         self.push(BenchmarkVerdict {
-            // JSON has no other numbers.
-            difference_percent: difference.percent.is_finite().then_some(difference.percent),
+            difference_percent: difference.percent.finite(),
             is_different: difference.is_different,
+            mean_difference_percent: difference.mean.and_then(|mean| mean.percent.finite()),
+            is_mean_different: difference.mean.is_some_and(|mean| mean.is_different),
             ..without
         });
     }
@@ -122,6 +123,8 @@ fn verdict(
         measured_by: Some(measured_by),
         difference_percent: None,
         is_different: false,
+        mean_difference_percent: None,
+        is_mean_different: false,
         conclusion: judgement.conclusion,
         reason: judgement.reason,
     }

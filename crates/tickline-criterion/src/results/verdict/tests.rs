@@ -30,6 +30,8 @@ fn verdict(conclusion: Conclusion) -> BenchmarkVerdict {
         measured_by: Some(MeasuredBy::Counter),
         difference_percent: Some(percent(5.0, 1.0)),
         is_different: true,
+        mean_difference_percent: Some(percent(2.0, 1.0)),
+        is_mean_different: true,
         conclusion,
         reason: Some(ReasonCode::Noise.with("why")),
     }
@@ -125,6 +127,45 @@ fn the_text_counts_the_new_benchmarks() {
     );
 }
 
+/// A benchmark that passes, of which the mean's estimate is this.
+fn passes_with_mean(estimate: f64, noise: f64) -> BenchmarkVerdict {
+    BenchmarkVerdict {
+        difference_percent: Some(percent(0.2, 0.1)),
+        mean_difference_percent: Some(percent(estimate, noise)),
+        reason: None,
+        ..verdict(Conclusion::Passes)
+    }
+}
+
+/// Symptom: a build passed without a word, whose mean was 20 % longer, from -1 to 45 %.
+#[test]
+fn the_text_names_a_benchmark_that_passes_with_an_undecided_mean() {
+    let text = finished(vec![passes_with_mean(20.0, 21.0)]).to_string();
+    assert_eq!(
+        text,
+        "passes by its median: a/b: its mean may be slower by more than 3 % or not: +20.00 %, from -1.00 to +41.00 %; \
+         the median is +0.20 %; measure longer to know\n1 pass, 0 slower, 0 undecided: exit code 0"
+    );
+}
+
+/// Symptom: the line was about each second benchmark of equal builds.
+#[test]
+fn the_text_has_no_line_about_a_mean_whose_estimate_is_allowed() {
+    let text = finished(vec![passes_with_mean(2.9, 6.0)]).to_string();
+    assert_eq!(text, "1 pass, 0 slower, 0 undecided: exit code 0");
+}
+
+#[test]
+fn the_line_about_a_mean_names_what_it_is_compared_with_if_there_are_two() {
+    let by_baseline = BenchmarkVerdict {
+        compared_with: ComparedWith::Baseline,
+        ..verdict(Conclusion::Slower)
+    };
+    let text = finished(vec![by_baseline, passes_with_mean(20.0, 21.0)]).to_string();
+    let line = "passes by its median: a/b (by the other build): its mean";
+    assert!(text.contains(line), "{text}");
+}
+
 /// Symptom: nothing named the benchmarks to which the limit did not apply.
 #[test]
 fn the_text_names_what_is_not_judged() {
@@ -168,6 +209,20 @@ fn the_file_of_an_older_version_names_nothing_that_is_not_judged() {
         .expect("a list");
     let read: Verdicts = serde_json::from_value(json).expect("verdicts");
     assert_eq!(read, verdicts);
+}
+
+#[test]
+fn the_file_of_an_older_version_has_no_means() {
+    let mut json = serde_json::to_value(verdict(Conclusion::Passes)).expect("JSON");
+    let object = json.as_object_mut().expect("fields");
+    for key in ["mean_difference_percent", "is_mean_different"] {
+        object.remove(key).expect(key);
+    }
+    let read: BenchmarkVerdict = serde_json::from_value(json).expect("a verdict");
+    assert_eq!(
+        (read.mean_difference_percent, read.is_mean_different),
+        (None, false)
+    );
 }
 
 #[test]
@@ -279,6 +334,8 @@ fn the_json_is_read_as_it_was_written() {
     let text = serde_json::to_string(&verdicts).expect("JSON");
     assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
     assert!(text.contains(r#""conclusion":"undecided""#), "{text}");
+    let mean = r#""mean_difference_percent":{"estimate":2.0,"low":1.0,"high":3.0},"is_mean_different":true"#;
+    assert!(text.contains(mean), "{text}");
     let reason = r#""reason":{"code":"noise","text":"why"}"#;
     assert!(text.contains(reason), "{text}");
     assert_eq!(
