@@ -138,7 +138,7 @@ impl<const N: usize> Slice<N> {
         let mut disturbances = Disturbances::default();
         self.disturbed
             .iter()
-            .for_each(|(disturbance, _)| disturbances.add(*disturbance, 1));
+            .for_each(|(disturbance, group)| disturbances.add_group(*disturbance, group[N - 1]));
         disturbances
     }
 

@@ -91,6 +91,9 @@ impl<'a> Outcome<'a> {
             "disturbed_are": self.counting.name(),
             "disturbed": collected.disturbances.json(),
             "clock_codes": collected.disturbances.clock_codes(),
+            "disturbed_max_ns": collected
+                .disturbances
+                .longest_json(|ticks| self.each_ns(as_f64(ticks))),
             "long_pairs_kept": collected.long_kept,
             "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
@@ -98,6 +101,11 @@ impl<'a> Outcome<'a> {
             "sample_times_ns": collected.sample_times_ns,
             "histogram_ns": self.histogram,
         })
+    }
+
+    /// The time of an iteration, ns, of a pair that took `ticks`.
+    fn each_ns(&self, ticks: f64) -> f64 {
+        self.scale.net_ns(ticks) / as_f64(self.iterations)
     }
 
     /// The share of the pair's cost in the median pair.
@@ -120,6 +128,8 @@ impl<'a> Outcome<'a> {
             format!("{groups} {unit}, none disturbed")
         } else {
             let are = self.counting.name();
+            let longest = |ticks| Ns(self.each_ns(as_f64(ticks))).to_string();
+            let disturbances = disturbances.with_longest(longest);
             format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}")
         }
     }
@@ -226,6 +236,17 @@ mod tests {
         assert_eq!(json["disturbed"]["preempted"], 10);
     }
 
+    /// Symptom: nothing showed that the excluded pairs were the routine's tail.
+    #[test]
+    fn the_json_has_the_longest_pair_with_each_disturbance() {
+        for (iterations, each_ns) in [(1, 4_979.5), (10, 497.95)] {
+            let json = outcome(&preempted(), iterations).json();
+            let found = json["disturbed_max_ns"]["preempted"].as_f64();
+            assert!((found.expect("a length") - each_ns).abs() < 1e-6, "{json}");
+            assert_eq!(json["disturbed_max_ns"]["interrupted"], Value::Null);
+        }
+    }
+
     #[test]
     fn the_json_says_whether_disturbed_pairs_count() {
         let found = preempted();
@@ -282,7 +303,7 @@ mod tests {
         let lines: Vec<_> = text.lines().map(str::trim).collect();
         assert_eq!(
             lines[1],
-            "1009 pairs of 1 iteration, 10 disturbed and excluded: preempted 10"
+            "1009 pairs of 1 iteration, 10 disturbed and excluded: preempted 10 (up to 4.98 us)"
         );
         assert_eq!(lines.len(), 2);
     }

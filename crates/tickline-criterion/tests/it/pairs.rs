@@ -45,6 +45,11 @@ fn check(directory: &Directory, name: &str) -> Value {
     if json["disturbed_are"] == "excluded" {
         assert_eq!(counted + disturbed, pairs, "{json}");
     }
+    let longest = json["disturbed_max_ns"].as_object().expect("lengths");
+    for (name, count) in json["disturbed"].as_object().expect("disturbances") {
+        // Pairs that ran backwards, or within a tick, have no length.
+        assert!(*count != 0 || longest[name].is_null(), "{name}: {json}");
+    }
     assert!(quantiles(&json).is_sorted(), "{json}");
     let plot = directory.text(&format!("{name}/report/pairs.svg"));
     assert!(plot.contains("p50") && plot.contains(name), "{plot}");
