@@ -1,5 +1,6 @@
 //! The text that a command shows: paragraphs and tables that fit the terminal, with colours.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
@@ -95,30 +96,40 @@ impl Screen {
     }
 
     /// Adds rows below their headings: words to the left, figures to the right. If the terminal is
-    /// too narrow for the table, each row becomes a paragraph.
+    /// too narrow, headings and words take several lines. If it is still too narrow, each row is a
+    /// paragraph.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
-        let columns = TableColumns::of(heads, rows);
-        if columns.width() > self.columns {
-            for row in rows {
-                let named = heads
-                    .iter()
-                    .zip(row)
-                    .skip(1)
-                    .filter(|(_, cell)| !cell.is_empty());
-                let named: Vec<_> = named
-                    .map(|(head, cell)| format!("{head} {cell}").trim().to_owned())
-                    .collect();
-                let first = row.first().map_or("", String::as_str);
-                self.say("  ", &format!("{} {first}: {}", heads[0], named.join(", ")));
-            }
-            return;
-        }
+        let Some(columns) = TableColumns::within(self.columns, heads, rows) else {
+            return self.paragraphs(heads, rows);
+        };
         let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
-        for row in std::iter::once(&heads).chain(rows) {
-            self.line(columns.row(row).trim_end());
+        let heads = columns.lines(&heads, "");
+        let rows = rows.iter().flat_map(|row| columns.lines(row, "  "));
+        for line in heads.into_iter().chain(rows) {
+            self.line(line.trim_end());
+        }
+    }
+
+    /// Adds each row of a table as a paragraph.
+    fn paragraphs(&mut self, heads: &[&str], rows: &[Vec<String>]) {
+        for row in rows {
+            let named = heads
+                .iter()
+                .zip(row)
+                .skip(1)
+                .filter(|(_, cell)| !cell.is_empty());
+            let named: Vec<_> = named
+                .map(|(head, cell)| format!("{head} {cell}").trim().to_owned())
+                .collect();
+            let first = row.first().map_or("", String::as_str);
+            self.say("  ", &format!("{} {first}: {}", heads[0], named.join(", ")));
         }
     }
 }
+
+/// The least width to which a column of words is narrowed. `MONOTONIC_COARSE` and the name of any
+/// process fit.
+const MIN_WORDS: usize = 16;
 
 /// The columns of a table. Each starts with two spaces.
 #[derive(Debug)]
@@ -135,15 +146,39 @@ struct TableColumn {
 impl TableColumns {
     /// Columns that are as wide as these headings and rows.
     pub(crate) fn of(heads: &[&str], rows: &[Vec<String>]) -> Self {
+        Self::as_wide_as(heads.iter().map(|head| head.len()), rows)
+    }
+
+    /// Columns that are as wide as headings of these lengths, and as these rows.
+    fn as_wide_as(heads: impl Iterator<Item = usize>, rows: &[Vec<String>]) -> Self {
         let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
-        let column = |(column, head): (usize, &&str)| {
+        let column = |(column, head)| {
             let lengths = cells(column).map(|cell| cell.chars().count());
             TableColumn {
-                width: lengths.chain([head.len()]).max().unwrap_or(0),
+                width: lengths.chain([head]).max().unwrap_or(0),
                 has_words: cells(column).any(|cell| cell.contains(char::is_alphabetic)),
             }
         };
-        Self(heads.iter().enumerate().map(column).collect())
+        Self(heads.enumerate().map(column).collect())
+    }
+
+    /// Columns of a table that is at most this wide. Where it must, it breaks each heading into two
+    /// lines, and then the words of the widest columns. `None` if that is not enough.
+    fn within(most: usize, heads: &[&str], rows: &[Vec<String>]) -> Option<Self> {
+        let whole = Self::of(heads, rows);
+        if whole.width() <= most {
+            return Some(whole);
+        }
+        let mut columns = Self::as_wide_as(heads.iter().map(|head| width_of_two_lines(head)), rows);
+        while columns.width() > most {
+            let words = columns.0.iter_mut().filter(|column| column.has_words);
+            let widest = words.max_by_key(|column| column.width)?;
+            if widest.width <= MIN_WORDS {
+                return None;
+            }
+            widest.width -= 1;
+        }
+        Some(columns)
     }
 
     /// The width of the table.
@@ -162,6 +197,48 @@ impl TableColumns {
         });
         cells.collect()
     }
+
+    /// The lines of a row, each as wide as the table. A cell that is longer than its column goes on
+    /// in the next line, after `indent`.
+    fn lines(&self, cells: &[String], indent: &str) -> Vec<String> {
+        let cells = cells.iter().zip(&self.0);
+        let broken: Vec<_> = cells
+            .map(|(cell, column)| column.broken(cell, indent))
+            .collect();
+        let height = broken.iter().map(Vec::len).max().unwrap_or(0);
+        let line = |line: usize| {
+            let cells = broken.iter();
+            let cells: Vec<_> = cells
+                .map(|lines| lines.get(line).cloned().unwrap_or_default())
+                .collect();
+            self.row(&cells)
+        };
+        (0..height).map(line).collect()
+    }
+}
+
+impl TableColumn {
+    /// The lines of a cell: one if the cell fits.
+    fn broken(&self, cell: &str, indent: &str) -> Vec<String> {
+        let cell = plain(cell);
+        if cell.chars().count() <= self.width {
+            return vec![cell];
+        }
+        let options = Options::new(self.width)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation)
+            .wrap_algorithm(WrapAlgorithm::FirstFit)
+            .subsequent_indent(indent);
+        let lines = textwrap::wrap(&cell, options).into_iter();
+        lines.map(Cow::into_owned).collect()
+    }
+}
+
+/// The least width of a heading in two lines.
+fn width_of_two_lines(head: &str) -> usize {
+    let spaces = head.match_indices(' ');
+    let widths = spaces.map(|(at, _)| at.max(head.len() - at - 1));
+    widths.min().unwrap_or(head.len())
 }
 
 pub(crate) fn bold(text: &str) -> String {
@@ -249,29 +326,75 @@ mod tests {
         assert_eq!(shown(80), "ant  bee  cow  dog  elk\n");
     }
 
+    /// The lines of a table on a terminal of this width.
+    fn table_lines(columns: usize, heads: &[&str], rows: &[&[&str]]) -> Vec<String> {
+        let row = |row: &&[&str]| row.iter().map(|&cell| cell.to_owned()).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+        let mut screen = screen(columns);
+        screen.table(heads, &rows);
+        screen.text.lines().map(str::to_owned).collect()
+    }
+
+    const HEADS: [&str; 3] = ["clock", "cost ns", "answered by"];
+    const ROWS: [&[&str]; 2] = [
+        &["clock_gettime MONOTONIC", "9.00", "system call"],
+        &["\u{1b}x", "-", "-"],
+    ];
+
     #[test]
-    fn a_table_becomes_paragraphs_where_it_does_not_fit() {
-        let rows = [
-            vec!["rdtsc".to_owned(), "9.00".to_owned()],
-            vec!["\u{1b}x".to_owned(), "-".to_owned()],
-        ];
-        let [wide, narrow] = [16, 15].map(|columns| {
-            let mut screen = screen(columns);
-            screen.table(&["clock", "cost ns"], &rows);
-            screen.text
-        });
+    fn a_table_has_words_to_the_left_and_figures_to_the_right() {
         assert_eq!(
-            wide,
-            "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n"
+            table_lines(47, &HEADS, &ROWS),
+            [
+                "  clock                    cost ns  answered by",
+                "  clock_gettime MONOTONIC     9.00  system call",
+                "  \u{fffd}x                             -  -",
+            ]
         );
-        assert_eq!(narrow.lines().next(), Some("  clock rdtsc:"));
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_breaks_its_headings_first() {
+        let lines = [
+            "  clock                    cost  answered by",
+            "                             ns",
+            "  clock_gettime MONOTONIC  9.00  system call",
+            "  \u{fffd}x                          -  -",
+        ];
+        assert_eq!(table_lines(46, &HEADS, &ROWS), lines);
+        assert_eq!(table_lines(44, &HEADS, &ROWS), lines);
+    }
+
+    #[test]
+    fn a_heading_is_broken_into_two_lines() {
+        let lines = table_lines(11, &["times the counter"], &[&["9.00"]]);
+        assert_eq!(lines, ["  times the", "    counter", "       9.00"]);
+    }
+
+    #[test]
+    fn a_table_with_broken_headings_breaks_its_widest_words() {
+        let lines = [
+            "  clock                   cost  answered by",
+            "                            ns",
+            "  clock_gettime           9.00  system call",
+            "    MONOTONIC",
+            "  \u{fffd}x                         -  -",
+        ];
+        assert_eq!(table_lines(43, &HEADS, &ROWS), lines);
+    }
+
+    #[test]
+    fn a_table_becomes_paragraphs_where_its_words_have_no_room() {
+        let first = |columns| table_lines(columns, &HEADS, &ROWS).swap_remove(0);
+        assert!(first(37).starts_with("  clock            "));
+        assert_eq!(first(36), "  clock clock_gettime MONOTONIC:");
     }
 
     #[test]
     fn a_table_as_paragraphs_leaves_empty_cells_out() {
         let row = ["0 and 1", "", "9"].map(str::to_owned).to_vec();
         let mut screen = screen(20);
-        screen.table(&["CPUs", "found here", "ns"], &[row]);
+        screen.paragraphs(&["CPUs", "found here", "ns"], &[row]);
         assert_eq!(screen.text, "  CPUs 0 and 1: ns 9\n");
     }
 

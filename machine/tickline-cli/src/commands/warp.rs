@@ -226,6 +226,25 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_longest_rows_are_a_table_on_80_columns() {
+        let pair = |synchronised| WarpPair {
+            from_cpu: 1_022,
+            to_cpu: 1_023,
+            exchanges: 123_456,
+            warps: 12_345,
+            largest_warp_ns: 123_456.7,
+            offset_least_ns: Some(-123_456.7),
+            offset_most_ns: Some(123_456.7),
+            synchronised,
+        };
+        let mut warp = warp(Some(false), 1);
+        warp.pairs = vec![pair(Some(false)), pair(None)];
+        let mut screen = Screen::of(80);
+        screen.table(&HEADS, &pairs(&warp).1);
+        assert!(screen.text.starts_with("  CPUs    "), "{}", screen.text);
+    }
+
+    #[test]
     fn all_pairs_are_compared_of_few_cpus_or_of_many_on_request() {
         assert_eq!(pattern(None, 64).unwrap(), Pattern::All);
         assert_eq!(pattern(None, 65).unwrap(), Pattern::Star);

@@ -42,7 +42,7 @@ impl ServedBy {
         match self {
             Self::Vdso => "vDSO",
             Self::SystemCall => "system call",
-            Self::Nobody => "nobody: SIGSEGV",
+            Self::Nobody => "SIGSEGV",
         }
     }
 }
@@ -293,7 +293,7 @@ mod tests {
     fn the_words_of_an_answerer_say_who_answers() {
         assert_eq!(ServedBy::Vdso.words(), "vDSO");
         assert_eq!(ServedBy::SystemCall.words(), "system call");
-        assert_eq!(ServedBy::Nobody.words(), "nobody: SIGSEGV");
+        assert_eq!(ServedBy::Nobody.words(), "SIGSEGV");
     }
 
     #[test]

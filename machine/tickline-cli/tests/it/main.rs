@@ -19,6 +19,7 @@ mod recorded;
 mod run;
 mod serve;
 mod standstill;
+mod tables;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod units;

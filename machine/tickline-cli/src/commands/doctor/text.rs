@@ -154,6 +154,7 @@ mod tests {
     use super::*;
     use crate::commands::report::example;
     use crate::document::{Fix, GateRow, Steps};
+    use crate::measure::calls::{self, Call};
 
     /// The text about a document with findings of these severities, whose sentences are their
     /// names.
@@ -256,6 +257,30 @@ mod tests {
             "no {row:?} in {shown}"
         );
         assert!(!shown.contains("none was measured"), "{shown}");
+    }
+
+    /// Symptom: on 80 columns, two lines of prose for each clock.
+    #[test]
+    fn all_clocks_are_a_table_on_80_columns() {
+        for served_by in [ServedBy::Vdso, ServedBy::SystemCall, ServedBy::Nobody] {
+            let cost = |call: Call| CostRow {
+                clock: call.name.to_owned(),
+                cost_ns: Some(12_345.67),
+                ratio_to_counter: Some(1_234.56),
+                resolution_ns: Some(10_000_000),
+                served_by: Some(served_by),
+                ..CostRow::default()
+            };
+            let document = Document {
+                costs: calls::all(None).into_iter().map(cost).collect(),
+                ..Document::default()
+            };
+            let mut screen = Screen::of(80);
+            clocks(&document, &mut screen);
+            let (_, table) = screen.text.split_once("\n  clock  ").expect("the headings");
+            let rows = 1 + document.costs.len();
+            assert_eq!(table.lines().skip(1).count(), rows, "{}", screen.text);
+        }
     }
 
     #[test]

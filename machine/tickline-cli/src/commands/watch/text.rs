@@ -363,6 +363,16 @@ mod tests {
     }
 
     #[test]
+    fn the_cpus_are_a_table_on_80_columns() {
+        let mut watch = WatchSummary::default();
+        watch.cpus = cpus_with(&[-1_234_567.8, 1_234_567.8]);
+        watch.cpus[1].state = "disrupted";
+        let mut screen = Screen::of(80);
+        super::cpus(&watch, &mut screen);
+        assert!(screen.text.starts_with("  CPU  state "), "{}", screen.text);
+    }
+
+    #[test]
     fn only_events_that_have_happened_are_named() {
         let events = CountsByCode::from([("bound_violation", 0), ("disruption", 3)]);
         assert_eq!(nonzero(&events), "disruption +3");
