@@ -5,10 +5,11 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use signal_hook::consts;
 use signal_hook::low_level::{emulate_default_handler, register};
+use tickline::backend::{OsClock, Reference as _};
 
 /// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the
 /// process at once, because a write to a blocked pipe may keep the process from reading the flag;
@@ -31,8 +32,9 @@ pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
             // ORDERING: Relaxed; the flag publishes no other data.
             stop.store(true, Ordering::Relaxed);
         };
-        // SAFETY: the handler stores to atomics, reads the time (clock_gettime), and sends a signal
-        // with its default action; signal-safety(7) permits all three.
+        // SAFETY: the handler uses atomics, reads the time (clock_gettime, or the system call if the
+        // vDSO may not be used), and sends a signal with its default action; signal-safety(7)
+        // permits all of them.
         unsafe { register(signal, handler) }?;
     }
     Ok(stop)
@@ -42,25 +44,27 @@ pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
 /// a signal to the process, and then to its group, in which the process gets it again.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
-/// When the first signal came.
+/// When the first signal came. The time is that of [`OsClock`], because std's clock would end a
+/// process that may not read the counter.
 #[derive(Debug)]
 struct FirstSignal {
-    start: Instant,
-    /// From `start` on, ns; [`u64::MAX`] before the signal.
+    start_ns: i64,
+    /// From `start_ns` on, ns; [`u64::MAX`] before the signal.
     at_ns: AtomicU64,
 }
 
 impl FirstSignal {
     fn new() -> Self {
         Self {
-            start: Instant::now(),
+            start_ns: OsClock.monotonic_ns(),
             at_ns: AtomicU64::new(u64::MAX),
         }
     }
 
     /// Notes that a signal has come. Returns whether it is a second one.
     fn note_signal(&self) -> bool {
-        let now_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = OsClock.monotonic_ns().saturating_sub(self.start_ns);
+        let now_ns = u64::try_from(now_ns).unwrap_or(0);
         // ORDERING: Relaxed, because this is the only word.
         is_second(self.at_ns.fetch_min(now_ns, Ordering::Relaxed), now_ns)
     }

@@ -163,6 +163,19 @@ fn under_nohup_a_hangup_is_no_signal_to_end() {
     assert_ended_in_order(&mut server);
 }
 
+/// Symptom: SIGSEGV, by the vDSO, when the server noted the time of its start.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[test]
+fn a_server_that_may_not_read_the_counter_says_so() {
+    let (folder, page) = folder();
+    let Some(library) = library("denied", &[], folder.path()) else {
+        return;
+    };
+    let mut command = serve(&page, &[]);
+    let output = command.env("LD_PRELOAD", &library).output().unwrap();
+    assert_fails(&output, 78, "the process may not read the counter");
+}
+
 /// Symptom: "/proc/sys/kernel/random/boot_id can't be read" in a chroot, and not a word on what to do.
 #[test]
 fn a_server_without_proc_says_to_mount_it() {
