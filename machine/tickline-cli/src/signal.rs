@@ -13,7 +13,8 @@ use tickline::backend::{OsClock, Reference as _};
 
 /// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the
 /// process at once, because a write to a blocked pipe may keep the process from reading the flag;
-/// one within [`SAME_SIGNAL`] counts as the first.
+/// one that is delivered within [`SAME_SIGNAL`] of the first counts as the first. A process that
+/// blocks these signals, and is stuck, gets neither: only SIGKILL ends it.
 ///
 /// An inherited SIGHUP that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM set the
 /// flag even if a shell has started this process in the background with these signals ignored.

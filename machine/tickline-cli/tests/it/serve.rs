@@ -141,6 +141,20 @@ fn a_signal_ends_a_server_after_its_leases() {
     }
 }
 
+/// Symptom: `timeout -s INT 3 tickline serve` killed the server, whose leases had not run out.
+#[test]
+fn a_signal_that_comes_twice_at_once_ends_a_server_after_its_leases() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    // The server gets both together: the second before it has seen the first.
+    server.signal(libc::SIGSTOP);
+    server.signal(libc::SIGTERM);
+    server.signal(libc::SIGINT);
+    server.signal(libc::SIGCONT);
+    assert_ended_in_order(&mut server);
+}
+
 /// Symptom: a hangup ended a server under `nohup`.
 #[test]
 fn under_nohup_a_hangup_is_no_signal_to_end() {
