@@ -25,7 +25,9 @@ pub(crate) use daemon_state::{Channel, IgnoredAnswer, IgnoredBecause, NtpDaemon,
 pub(crate) use kernel_ntp::{Leap, Ntp};
 use platform::Text;
 pub(crate) use platform::{Cloud, Hypervisor};
-pub(crate) use system::{allow_counter, clock_gettime_file, host_clock_now, may_read_counter};
+pub(crate) use system::{
+    allow_counter, clock_gettime_file, host_clock_now, is_root, may_read_counter,
+};
 // For commands that only Linux has.
 #[cfg(target_os = "linux")]
 pub(crate) use system::{ntp, page, process_name};

@@ -96,15 +96,15 @@ impl Screen {
     }
 
     /// Adds rows below their headings: words to the left, figures to the right. If the terminal is
-    /// too narrow, headings and words take several lines. If it is still too narrow, each row is a
-    /// paragraph.
+    /// too narrow, headings and cells of words take several lines, with each word whole. If it is
+    /// still too narrow, each row is a paragraph.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let Some(columns) = TableColumns::within(self.columns, heads, rows) else {
             return self.paragraphs(heads, rows);
         };
         let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
         let heads = columns.lines(&heads, "");
-        let rows = rows.iter().flat_map(|row| columns.lines(row, "  "));
+        let rows = rows.iter().flat_map(|row| columns.lines(row, INDENT));
         for line in heads.into_iter().chain(rows) {
             self.line(line.trim_end());
         }
@@ -131,6 +131,9 @@ impl Screen {
 /// process fit.
 const MIN_WORDS: usize = 16;
 
+/// What stands before the further lines of a cell.
+const INDENT: &str = "  ";
+
 /// The columns of a table. Each starts with two spaces.
 #[derive(Debug)]
 pub(crate) struct TableColumns(Vec<TableColumn>);
@@ -139,6 +142,8 @@ pub(crate) struct TableColumns(Vec<TableColumn>);
 struct TableColumn {
     /// The length of the longest cell, or of the heading.
     width: usize,
+    /// The least width, in which each word of a cell is whole; [`MIN_WORDS`] or more.
+    least: usize,
     /// Whether the cells are words, which stand to the left. Figures stand to the right.
     has_words: bool,
 }
@@ -156,6 +161,9 @@ impl TableColumns {
             let lengths = cells(column).map(|cell| cell.chars().count());
             TableColumn {
                 width: lengths.chain([head]).max().unwrap_or(0),
+                least: cells(column)
+                    .map(|cell| least_width(cell))
+                    .fold(MIN_WORDS, usize::max),
                 has_words: cells(column).any(|cell| cell.contains(char::is_alphabetic)),
             }
         };
@@ -163,7 +171,7 @@ impl TableColumns {
     }
 
     /// Columns of a table that is at most this wide. Where it must, it breaks each heading into two
-    /// lines, and then the words of the widest columns. `None` if that is not enough.
+    /// lines, and then the cells of the widest columns between words. `None` if that is not enough.
     fn within(most: usize, heads: &[&str], rows: &[Vec<String>]) -> Option<Self> {
         let whole = Self::of(heads, rows);
         if whole.width() <= most {
@@ -171,12 +179,9 @@ impl TableColumns {
         }
         let mut columns = Self::as_wide_as(heads.iter().map(|head| width_of_two_lines(head)), rows);
         while columns.width() > most {
-            let words = columns.0.iter_mut().filter(|column| column.has_words);
-            let widest = words.max_by_key(|column| column.width)?;
-            if widest.width <= MIN_WORDS {
-                return None;
-            }
-            widest.width -= 1;
+            let columns = columns.0.iter_mut();
+            let narrowed = columns.filter(|column| column.has_words && column.width > column.least);
+            narrowed.max_by_key(|column| column.width)?.width -= 1;
         }
         Some(columns)
     }
@@ -232,6 +237,13 @@ impl TableColumn {
         let lines = textwrap::wrap(&cell, options).into_iter();
         lines.map(Cow::into_owned).collect()
     }
+}
+
+/// The least width of a column in which no word of this cell is cut.
+fn least_width(cell: &str) -> usize {
+    let lengths = cell.split(' ').map(|word| word.chars().count());
+    let further = lengths.clone().skip(1).map(|length| INDENT.len() + length);
+    lengths.take(1).chain(further).max().unwrap_or(0)
 }
 
 /// The least width of a heading in two lines.
@@ -388,6 +400,15 @@ mod tests {
         let first = |columns| table_lines(columns, &HEADS, &ROWS).swap_remove(0);
         assert!(first(37).starts_with("  clock            "));
         assert_eq!(first(36), "  clock clock_gettime MONOTONIC:");
+    }
+
+    /// Symptom: a path was cut in two, with no mark where.
+    #[test]
+    fn a_table_becomes_paragraphs_rather_than_cut_a_word() {
+        let rows: [&[&str]; 1] = [&["see /a/path/of/24/characters", "9"]];
+        let first = |columns| table_lines(columns, &["file", "ns"], &rows).swap_remove(0);
+        assert!(first(32).starts_with("  file        "));
+        assert_eq!(first(31), "  file see");
     }
 
     #[test]

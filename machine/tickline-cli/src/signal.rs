@@ -5,14 +5,16 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use signal_hook::consts;
 use signal_hook::low_level::{emulate_default_handler, register};
+use tickline::backend::{OsClock, Reference as _};
 
 /// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the
 /// process at once, because a write to a blocked pipe may keep the process from reading the flag;
-/// one within [`SAME_SIGNAL`] counts as the first.
+/// one that is delivered within [`SAME_SIGNAL`] of the first counts as the first. A process that
+/// blocks these signals, and is stuck, gets neither: only SIGKILL ends it.
 ///
 /// An inherited SIGHUP that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM set the
 /// flag even if a shell has started this process in the background with these signals ignored.
@@ -31,8 +33,9 @@ pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
             // ORDERING: Relaxed; the flag publishes no other data.
             stop.store(true, Ordering::Relaxed);
         };
-        // SAFETY: the handler stores to atomics, reads the time (clock_gettime), and sends a signal
-        // with its default action; signal-safety(7) permits all three.
+        // SAFETY: the handler uses atomics, reads the time (clock_gettime, or the system call if the
+        // vDSO may not be used), and sends a signal with its default action; signal-safety(7)
+        // permits all of them.
         unsafe { register(signal, handler) }?;
     }
     Ok(stop)
@@ -42,25 +45,27 @@ pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
 /// a signal to the process, and then to its group, in which the process gets it again.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
-/// When the first signal came.
+/// When the first signal came. The time is that of [`OsClock`], because std's clock would end a
+/// process that may not read the counter.
 #[derive(Debug)]
 struct FirstSignal {
-    start: Instant,
-    /// From `start` on, ns; [`u64::MAX`] before the signal.
+    start_ns: i64,
+    /// From `start_ns` on, ns; [`u64::MAX`] before the signal.
     at_ns: AtomicU64,
 }
 
 impl FirstSignal {
     fn new() -> Self {
         Self {
-            start: Instant::now(),
+            start_ns: OsClock.monotonic_ns(),
             at_ns: AtomicU64::new(u64::MAX),
         }
     }
 
     /// Notes that a signal has come. Returns whether it is a second one.
     fn note_signal(&self) -> bool {
-        let now_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = OsClock.monotonic_ns().saturating_sub(self.start_ns);
+        let now_ns = u64::try_from(now_ns).unwrap_or(0);
         // ORDERING: Relaxed, because this is the only word.
         is_second(self.at_ns.fetch_min(now_ns, Ordering::Relaxed), now_ns)
     }

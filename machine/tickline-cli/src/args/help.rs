@@ -272,7 +272,8 @@ pub(crate) const SERVE: &[Section] = &[
                             program sees monotonic time step back; Unix time may step back during a
                             slew. Under nohup the server ignores SIGHUP
   a second signal, SIGKILL  the server ends at once, and the leases run out by themselves. A signal
-                            within 100 ms of the first counts as the same
+                            within 100 ms of the first counts as the same. A server that is stuck,
+                            as in a write to a full pipe, ends by SIGKILL alone
   the action off            the server ends at once, and readings may step back by the lead that
                             status shows. The page stays off until the action on, or the next
                             boot. A server that starts before that says so, and exits with 0

@@ -108,6 +108,11 @@ pub(crate) fn process_name(pid: u32) -> Option<String> {
     )
 }
 
+/// Whether this process has root's user id, with which it may still lack rights in a container.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Whether the calling thread may read the counter (`prctl(PR_GET_TSC)`); `None` if not x86.
 pub(crate) fn may_read_counter() -> Option<bool> {
     Some(time_stamp_counter_readability().ok()? == TimeStampCounterReadability::Readable)

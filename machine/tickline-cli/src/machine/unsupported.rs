@@ -14,6 +14,11 @@ pub(crate) const fn host_clock_now() -> Option<HostMoment> {
     None
 }
 
+/// Asked where a clocksource may not be changed, and only Linux has one.
+pub(crate) const fn is_root() -> bool {
+    false
+}
+
 pub(crate) const fn may_read_counter() -> Option<bool> {
     None
 }

@@ -141,6 +141,20 @@ fn a_signal_ends_a_server_after_its_leases() {
     }
 }
 
+/// Symptom: `timeout -s INT 3 tickline serve` killed the server, whose leases had not run out.
+#[test]
+fn a_signal_that_comes_twice_at_once_ends_a_server_after_its_leases() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    // The server gets both together: the second before it has seen the first.
+    server.signal(libc::SIGSTOP);
+    server.signal(libc::SIGTERM);
+    server.signal(libc::SIGINT);
+    server.signal(libc::SIGCONT);
+    assert_ended_in_order(&mut server);
+}
+
 /// Symptom: a hangup ended a server under `nohup`.
 #[test]
 fn under_nohup_a_hangup_is_no_signal_to_end() {
@@ -161,6 +175,19 @@ fn under_nohup_a_hangup_is_no_signal_to_end() {
     thread::sleep(Duration::from_millis(150));
     server.signal(libc::SIGTERM);
     assert_ended_in_order(&mut server);
+}
+
+/// Symptom: SIGSEGV, by the vDSO, when the server noted the time of its start.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[test]
+fn a_server_that_may_not_read_the_counter_says_so() {
+    let (folder, page) = folder();
+    let Some(library) = library("denied", &[], folder.path()) else {
+        return;
+    };
+    let mut command = serve(&page, &[]);
+    let output = command.env("LD_PRELOAD", &library).output().unwrap();
+    assert_fails(&output, 78, "the process may not read the counter");
 }
 
 /// Symptom: "/proc/sys/kernel/random/boot_id can't be read" in a chroot, and not a word on what to do.

@@ -8,12 +8,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::clocksources::{CURRENT_FILE, is_tick};
+use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE, is_computed_from_counter, is_tick};
 use crate::document::questions::PLAUSIBLE_PPM;
 use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::float::as_f64;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
 use crate::progress::Progress;
@@ -42,7 +42,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     for (finding, steps) in shown_steps(document, Some(finding)) {
         show(&mut log, finding, steps)?;
     }
-    open_to_switch(path).map_err(|error| refused(path, &error))?;
+    open_to_switch(path).map_err(|error| refused(path, &error, args))?;
     if let Some(why) = untested(steps, &document.machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
@@ -163,10 +163,10 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
 /// # Errors
 ///
 /// If the user has not agreed beforehand, and standard input is not a terminal. If the user has,
-/// and may not change the clocksource.
+/// and may not change the clocksource, which another one may replace.
 pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
     if args.yes {
-        return check_may_switch(Path::new(CURRENT_FILE));
+        return check_may_switch(args);
     }
     if io::stdin().is_terminal() {
         return Ok(());
@@ -177,13 +177,27 @@ pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
     ))
 }
 
-/// Fails if this user has no right to write to the kernel's file. Any other error may not matter:
-/// perhaps there is nothing to switch.
-fn check_may_switch(path: &Path) -> io::Result<()> {
-    match open_to_switch(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(refused(path, &error)),
+/// Fails if this user has no right to write to the kernel's file, unless there is probably nothing
+/// to switch. Then any other error may not matter, either.
+fn check_may_switch(args: &Doctor) -> io::Result<()> {
+    let path = Path::new(CURRENT_FILE);
+    let names = [CURRENT_FILE, AVAILABLE_FILE].map(|file| read_clocksource(Path::new(file)));
+    match (open_to_switch(path), names) {
+        (Err(error), [Ok(current), Ok(available)])
+            if error.kind() == io::ErrorKind::PermissionDenied
+                && is_replaceable(&current, &available) =>
+        {
+            Err(refused(path, &error, args))
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether a switch may be a fix: the kernel offers another clocksource, and does not keep time
+/// with the counter. A counter that must be replaced is found by the diagnosis alone.
+fn is_replaceable(current: &str, available: &str) -> bool {
+    let mut names = available.split_whitespace();
+    !is_computed_from_counter(current) && names.any(|name| name != current)
 }
 
 /// Opens the file for writing, which changes nothing, and shows whether the user may do it.
@@ -223,7 +237,7 @@ fn user_agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
 
 /// Writes the name and reads it back, because the kernel ignores a clocksource that it rejects.
 fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
-    fs::write(path, clocksource).map_err(|error| refused(path, &error))?;
+    fs::write(path, clocksource).map_err(|error| with_path(path, &error))?;
     let now = read_clocksource(path)?;
     if now == clocksource {
         return Ok(());
@@ -249,8 +263,14 @@ fn read_clocksource(path: &Path) -> io::Result<String> {
     Ok(plain(name.trim()))
 }
 
-fn refused(path: &Path, error: &io::Error) -> io::Error {
+fn refused(path: &Path, error: &io::Error, args: &Doctor) -> io::Error {
     let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied if machine::is_root() => {
+            "; root may not change it here, as in a container: run it on the host"
+        }
+        io::ErrorKind::PermissionDenied if args.yes => {
+            "; only root may change it: sudo tickline doctor --fix --yes"
+        }
         io::ErrorKind::PermissionDenied => "; only root may change it: sudo tickline doctor --fix",
         io::ErrorKind::ReadOnlyFilesystem => "; this is a container's view: run it on the host",
         _ => "",
@@ -284,12 +304,10 @@ mod tests {
     use crate::document::Fix;
 
     #[test]
-    fn the_clocksource_is_written_or_the_error_names_the_command() {
+    fn the_clocksource_is_written() {
         let path = tempfile::NamedTempFile::new().unwrap();
         write_clocksource(path.path(), "tsc").unwrap();
         assert_eq!(fs::read_to_string(path.path()).unwrap(), "tsc");
-        let denied = refused(path.path(), &io::ErrorKind::PermissionDenied.into()).to_string();
-        assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
     }
 
     #[test]
@@ -449,13 +467,42 @@ mod tests {
         );
     }
 
+    /// The error of a run with these arguments that may not write to the file.
+    fn hint(kind: io::ErrorKind, words: &[&str]) -> String {
+        let args = Args::parse_from([&["tickline", "--fix"], words].concat()).doctor;
+        refused(Path::new("/sys/x"), &kind.into(), &args).to_string()
+    }
+
+    /// Symptom: root was told to use sudo, and a user with --yes was asked after all.
     #[test]
-    fn an_error_says_who_may_change_the_clocksource_and_where() {
-        let hint = |kind: io::ErrorKind| refused(Path::new("/sys/x"), &kind.into()).to_string();
-        let read_only = hint(io::ErrorKind::ReadOnlyFilesystem);
+    fn an_error_says_who_may_change_the_clocksource() {
+        let denied = |words: &[&str]| hint(io::ErrorKind::PermissionDenied, words);
+        let ends = if machine::is_root() {
+            ["run it on the host"; 2]
+        } else {
+            ["sudo tickline doctor --fix", "doctor --fix --yes"]
+        };
+        for (words, end) in [&[][..], &["--yes"]].into_iter().zip(ends) {
+            let denied = denied(words);
+            assert!(denied.ends_with(end), "{denied}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_where_the_clocksource_may_be_changed() {
+        let read_only = hint(io::ErrorKind::ReadOnlyFilesystem, &[]);
         assert!(read_only.ends_with("run it on the host"), "{read_only}");
-        let other = hint(io::ErrorKind::NotFound);
+        let other = hint(io::ErrorKind::NotFound, &[]);
         assert!(!other.contains(';'), "{other}");
+    }
+
+    /// Symptom: a user without the right was refused on a machine that had nothing to switch.
+    #[test]
+    fn a_clocksource_is_replaceable_unless_it_is_the_counter_or_the_only_one() {
+        assert!(is_replaceable("hpet", "tsc hpet acpi_pm"));
+        assert!(!is_replaceable("hpet", "hpet"));
+        assert!(!is_replaceable("tsc", "tsc hpet acpi_pm"));
+        assert!(!is_replaceable("kvm-clock", "kvm-clock tsc"));
     }
 
     #[test]

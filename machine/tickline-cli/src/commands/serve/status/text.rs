@@ -230,11 +230,12 @@ fn say_processes(screen: &mut Screen, how: &str, processes: &[Process]) {
     }
 }
 
-/// The numbers and names of the first processes, and how many more there are.
+/// The numbers and names of the first processes, and how many more there are. A process may have
+/// chosen an empty name.
 fn listed(processes: &[Process]) -> String {
     let shown = processes.iter().take(MAX_READERS);
     let shown: Vec<_> = shown
-        .map(|Process { pid, name }| format!("{pid} {name}"))
+        .map(|Process { pid, name }| format!("{pid} {name}").trim_end().to_owned())
         .collect();
     let more = match processes.len().saturating_sub(MAX_READERS) {
         0 => String::new(),
@@ -513,6 +514,13 @@ mod tests {
         let text = text_of(&report);
         assert!(text.contains("1 \u{fffd}[2J"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_reader_without_a_name_is_shown_by_its_number() {
+        let mut two = processes([7, 9]);
+        two[0].name.clear();
+        assert_eq!(listed(&two), "7, 9 program");
     }
 
     #[test]
