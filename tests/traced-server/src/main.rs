@@ -38,9 +38,11 @@ pub struct TraceContents {
     pub whole: Vec<Interval>,
 }
 
+/// Reads a trace file of one format.
+type ReadTrace = fn(&Path) -> TraceContents;
+
 /// The formats: the extension by which a `TraceFile` chooses it, and what reads it.
-const FORMATS: [(&str, fn(&Path) -> TraceContents); 2] =
-    [("json", json::read), ("pftrace", perfetto::read)];
+const FORMATS: [(&str, ReadTrace); 2] = [("json", json::read), ("pftrace", perfetto::read)];
 
 /// The number of requests that the program's arguments ask for.
 fn requests(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
