@@ -1,12 +1,13 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
+use super::results::{CRITERION, LIBRARY_TESTS};
 use super::{Lane, by_oldest_compiler, workspaces};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
     let quiet = on_a_quiet_machine().into_iter();
-    let mut steps: Vec<Step> = quiet.map(Step::without_library_tests).collect();
+    let mut steps: Vec<Step> = quiet.map(|step| step.without(LIBRARY_TESTS)).collect();
     steps.extend(sanitizers());
     steps.extend(commands());
     steps.extend(long_tests());
@@ -19,9 +20,10 @@ pub(super) fn steps() -> Vec<Step> {
 /// other work after them.
 fn on_a_quiet_machine() -> Vec<Step> {
     vec![
-        Step::new("every guest", ["cargo", "xtask", "vm", "--write"]),
+        Step::new("every guest", ["cargo", "xtask", "vm", "--write"]).without(CRITERION),
         Step::new("programs on Debian, served", ["cargo", "xtask", "vm"])
-            .args(["--programs", "--write"]),
+            .args(["--programs", "--write"])
+            .without(CRITERION),
         Step::new(
             "everything at once, ten minutes",
             ["cargo", "xtask", "soak", "--minutes", "10"],
@@ -29,7 +31,8 @@ fn on_a_quiet_machine() -> Vec<Step> {
         // Most of the time goes into the build of Perfetto's generated types.
         Step::new("a server's trace, interval by interval", ["cargo", "run"])
             .args(["--release"])
-            .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+            .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
+            .without(CRITERION),
     ]
 }
 
@@ -65,7 +68,7 @@ fn core_and_leases(name: &'static str, sanitizer: &str) -> Step {
     sanitized(name, sanitizer)
         .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
         .args(["--no-fail-fast", "--", "--show-output"])
-        .without_library_tests()
+        .without(LIBRARY_TESTS)
 }
 
 /// The libraries with real clocks.
@@ -147,6 +150,7 @@ fn sanitized(name: &'static str, sanitizer: &str) -> Step {
         .env("RUSTFLAGS", &format!("-Zsanitizer={sanitizer}"))
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
         .env("PROPTEST_CASES", "16")
+        .without(CRITERION)
         .prepare_by([
             "rustup",
             "component",
@@ -169,21 +173,24 @@ fn commands() -> Vec<Step> {
             "a test goes red for each rule that is taken out",
             ["cargo", "xtask", "mutate"],
         )
-        .without_library_tests(),
+        .without(LIBRARY_TESTS)
+        .without(CRITERION),
         // Unit tests, integration tests and doc tests under emulators.
         Step::new("every target", ["cargo", "xtask", "targets", "--write"]),
-        Step::new("published programs", ["cargo", "xtask", "ports"]).without_library_tests(),
+        Step::new("published programs", ["cargo", "xtask", "ports"])
+            .without(LIBRARY_TESTS)
+            .without(CRITERION),
         // If it fails, measure on a quiet machine (`cargo xtask record`).
         Step::new(
             "the figures are of the present code",
             ["cargo", "xtask", "record", "--check"],
         )
-        .without_library_tests(),
+        .without(LIBRARY_TESTS),
         Step::new(
             "every measurement runs, and fits the tables",
             ["cargo", "xtask", "record", "--smoke"],
         )
-        .without_library_tests(),
+        .without(LIBRARY_TESTS),
     ]
 }
 
@@ -193,18 +200,20 @@ fn long_tests() -> Vec<Step> {
         Step::new("tests of the traced server", ["cargo", "test", "--release"])
             .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
             .args(["--", "--show-output"])
-            .without_library_tests(),
+            .without(LIBRARY_TESTS)
+            .without(CRITERION),
         Step::new("tests of the peers", ["cargo", "test", "--release"])
             .args(["--manifest-path", "benches/peers/Cargo.toml"])
             .args(["--", "--show-output"])
-            .without_library_tests(),
+            .without(LIBRARY_TESTS),
         Step::new(
             "leases: one more preemption",
             ["cargo", "test", "--release"],
         )
         .args(["-p", "tickline-sim", "--test", "lease"])
         .args(["--", "--ignored", "--show-output"])
-        .without_library_tests(),
+        .without(LIBRARY_TESTS)
+        .without(CRITERION),
         Step::new(
             "exchanges while a page's server is stopped",
             ["cargo", "test", "-p", "tickline-cli", "--test", "exchange"],
@@ -212,7 +221,8 @@ fn long_tests() -> Vec<Step> {
         .args(["--", "--nocapture"])
         .only_tests(["no_step_back"])
         .env("TICKLINE_TEST_ROUNDS", "10")
-        .without_library_tests(),
+        .without(LIBRARY_TESTS)
+        .without(CRITERION),
         // 501 kills of the server.
         Step::new(
             "forked children while a page's server is killed",
@@ -228,7 +238,8 @@ fn long_tests() -> Vec<Step> {
         .args(["--", "--nocapture"])
         .only_tests(["no_forked_child"])
         .env("TICKLINE_TEST_ROUNDS", "167")
-        .without_library_tests(),
+        .without(LIBRARY_TESTS)
+        .without(CRITERION),
         // The tests of the trace file make ten million spans only here. The other tests do so in
         // every optimised build.
         Step::new("ten million spans", ["cargo", "test"])
@@ -238,7 +249,8 @@ fn long_tests() -> Vec<Step> {
                 "no_span_of_any_thread_is_lost_or_has_a_wrong_time",
                 "a_file_from_eight_threads_is_balanced",
             ])
-            .env("TICKLINE_TEST_SPANS", "10000000"),
+            .env("TICKLINE_TEST_SPANS", "10000000")
+            .without(CRITERION),
     ]
 }
 
@@ -248,7 +260,8 @@ fn other_builds() -> Vec<Step> {
         by_oldest_compiler("tests by the oldest supported compiler", "test")
             .args(["-p", "tickline-core", "-p", "tickline-page"])
             .args(["-p", "tickline-utc", "-p", "tickline"])
-            .args(["--lib", "--tests", "--", "--show-output"]),
+            .args(["--lib", "--tests", "--", "--show-output"])
+            .without(CRITERION),
         Step::new("clippy, default features", ["cargo", "clippy"])
             .args(["--workspace", "--all-targets"])
             .args(["--", "-D", "warnings"]),
@@ -262,6 +275,6 @@ fn other_builds() -> Vec<Step> {
             .args(["--target-dir", "target/nightly"])
             .env("RUSTDOCFLAGS", "-D warnings")
             .needs(["rustdoc", "+nightly", "--version"])
-            .without_library_tests(),
+            .without(LIBRARY_TESTS),
     ]
 }

@@ -318,6 +318,16 @@ mod tests {
         }
     }
 
+    /// A stored result of the mutation check holds when tickline-criterion has changed
+    /// (`ci/nightly.rs`).
+    #[test]
+    fn no_mutant_is_of_tickline_criterion() {
+        let mutants = Table::load().unwrap().mutants().unwrap();
+        assert!(mutants.len() > 100, "{} mutants were read", mutants.len());
+        let of_criterion = |one: &Mutant| one.package() == "tickline-criterion";
+        assert!(!mutants.iter().any(of_criterion));
+    }
+
     #[test]
     fn every_rule_that_has_a_test_has_a_mutant() {
         let table = Table::load().unwrap();

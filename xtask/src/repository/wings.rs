@@ -70,6 +70,23 @@ fn no_crate_that_programs_link_depends_on_one_that_operators_run() {
     assert_eq!(forbidden(&packages()), [""; 0]);
 }
 
+/// Results of steps that do not compile the benches hold when tickline-criterion has changed
+/// (`ci/results.rs`).
+#[test]
+fn only_the_benches_depend_on_tickline_criterion() {
+    let packages = packages();
+    let depends = |package: &&Package| {
+        let mut names = package.dependencies.iter().map(|one| &one.name);
+        names.any(|name| name == "tickline-criterion")
+    };
+    let depending: Vec<&str> = packages
+        .iter()
+        .filter(depends)
+        .map(|package| package.name.as_str())
+        .collect();
+    assert_eq!(depending, ["tickline-benches"]);
+}
+
 /// A crate can be published only after those on which it depends.
 #[test]
 fn the_list_of_published_crates_has_each_after_its_dependencies() {
