@@ -239,6 +239,11 @@ pub struct Control {
     is_disrupted: bool,
 }
 
+const _: () = assert!(
+    size_of::<Control>() <= 4 * 1_024,
+    "a program without an operating system has it on its stack"
+);
+
 /// What an iteration has learnt from a sample.
 struct Sampled {
     /// Whether the sample is consistent with the history.

@@ -86,8 +86,8 @@ global_asm!(
     main = sym crate::main,
 );
 
-/// More than enough: a clock with its control loop takes less than 16 KiB, as `tickline` asserts,
-/// and half of it is static here.
+/// More than enough: the clock is static, and a control loop takes at most 4 KiB, as `control.rs`
+/// of `tickline-core` asserts.
 const STACK_BYTES: usize = 256 * 1024;
 
 #[repr(C, align(4096))]
