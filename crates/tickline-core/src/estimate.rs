@@ -44,8 +44,9 @@ pub(crate) const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 pub(crate) const MAX_AGE_NS: u64 = 300 * NS_PER_S;
 
 /// The contradiction between samples that is tolerated before samples are dropped, ppb. Kernels
-/// steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a cycle is
-/// 0.16 ppm (Linux `timekeeping_adjust`).
+/// steer by switching between two neighbouring slopes at their timer interrupts (Linux,
+/// `timekeeping_adjust`). The two differ by 2^-24 ns a tick of the counter: at 0.38 ns a tick, by
+/// 0.16 ppm.
 pub(crate) const FIT_TOLERANCE_PPB: i64 = 200;
 
 /// The longest gap between two samples for which this tolerance grows, ns: twice the longest time

@@ -5,7 +5,7 @@
 //! | the counter | | open until a comparison says otherwise | same | same |
 //! | `tsc-early` | | `kernel_undecided` | same | same |
 //! | `kvm-clock`, `xen` | | `kernel_uses_other` | if compared | if compared |
-//! | Hyper-V's | | `hypervisor_policy` | if compared | if compared |
+//! | `hyperv_clocksource_tsc_page` | | `hypervisor_policy` | if compared | if compared |
 //! | anything else | would accept the counter | `kernel_uses_other` | if compared | if compared |
 //! | anything else | does not accept the counter | `kernel_rejected` | `kernel_rejected` | if compared |
 //! | anything else | does not say | `kernel_unknown` | if compared | if compared |
