@@ -269,7 +269,8 @@ impl StabilityMonitor {
                 .saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
             self.assumed_change.raise_to(widened, now_ticks);
             self.dither.forget();
-            let short_ticks = slope.ticks_in_ceil(interval_ns >> 3); // the interval is half of the time watched
+            // The interval is half of the time watched.
+            let short_ticks = slope.ticks_in_ceil(interval_ns >> 3);
             if ticks_since(self.since_ticks, now_ticks) > short_ticks {
                 self.since_ticks = now_ticks.wrapping_sub(short_ticks);
             }
@@ -406,7 +407,7 @@ impl StabilityMonitor {
         self.rate_uncertainty_ppb =
             fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
         let no_line_fits = dropped > 0 || fit.is_some_and(|fit| !fit.is_exact && within.is_none());
-        if let (Some(now_ticks), true) = (newest_ticks, no_line_fits) {
+        if no_line_fits && let Some(now_ticks) = newest_ticks {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
             let doubled = self.assumed_change.ppb.saturating_mul(2);

@@ -304,7 +304,7 @@ impl Scheduler {
         let now_ps = world.now_ps.get();
         actor.is_asleep.set(matches!(step, Step::Sleep(_)));
         let mut rng = world.rng.borrow_mut();
-        if let (Step::Load, true) = (step, actor.late_ps.get() > now_ps) {
+        if step == Step::Load && actor.late_ps.get() > now_ps {
             // The CPU executes this load before the read of the counter that precedes it in the
             // program.
             actor.ready_ps.set(rng.u64(now_ps..=actor.late_ps.get()));
