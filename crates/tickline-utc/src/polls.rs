@@ -161,7 +161,7 @@ impl Polls {
         woken
     }
 
-    /// The largest step of the kernel's clock or of the counter, ns.
+    /// The resolution of the kernel's clock or that of the counter, whichever is larger, ns.
     fn resolution_ns(&mut self, shared: &Shared, clocksource: Clocksource) -> i64 {
         // A process that may not read the counter must not try.
         let serves = || shared.clock.ticks_ordered().is_some();

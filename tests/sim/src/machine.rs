@@ -51,7 +51,7 @@ impl Counter {
         }
     }
 
-    fn unstepped(&self, at_ps: u64) -> u64 {
+    fn unrounded(&self, at_ps: u64) -> u64 {
         let delta = (u128::from(at_ps - self.since_ps) * self.rate) >> RATE_BITS;
         self.base_ticks
             .wrapping_add(u64::try_from(delta).expect("a run is too short to wrap"))
@@ -59,7 +59,7 @@ impl Counter {
 
     /// The counter, ticks.
     pub(crate) fn at(&self, at_ps: u64) -> u64 {
-        let ticks = self.unstepped(at_ps);
+        let ticks = self.unrounded(at_ps);
         ticks - ticks % self.resolution_ticks
     }
 
@@ -301,7 +301,7 @@ impl Clocks {
         let end_ps = at_ps + for_ns * PS;
         self.advance(at_ps);
         self.anchor(at_ps);
-        let ticks = self.counter.unstepped(at_ps);
+        let ticks = self.counter.unrounded(at_ps);
         let valid_ticks = (u128::from(valid_ps) * self.counter.rate) >> RATE_BITS;
         let is_valid = u128::from(ticks.wrapping_sub(RESET_TICKS)) < valid_ticks;
         let starts_again = counter == CounterInSuspend::Resets && !is_valid;
@@ -321,7 +321,7 @@ impl Clocks {
 
     pub(crate) fn change_counter(&mut self, at_ps: u64, ppb: i64) {
         self.advance(at_ps);
-        let ticks = self.counter.unstepped(at_ps);
+        let ticks = self.counter.unrounded(at_ps);
         let rate = i128::try_from(self.counter.rate).expect("below 2^60");
         let changed = rate + rate * i128::from(ppb) / 1_000_000_000;
         self.counter = Counter {

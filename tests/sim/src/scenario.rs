@@ -46,8 +46,8 @@ pub struct Machine {
     pub counter_origin: u64,
     /// The largest difference between the counters of two CPUs, ticks.
     pub cpu_difference_ticks: u64,
-    /// Whether the kernel keeps time with the same counter. The reference then moves with the
-    /// counter's steps. Not if the CPUs' counters differ.
+    /// Whether the kernel keeps time with the same counter. The reference then moves when the
+    /// counter moves. Not if the CPUs' counters differ.
     pub same_counter: bool,
     /// The resolution of the reference, ns.
     pub resolution_ns: u64,

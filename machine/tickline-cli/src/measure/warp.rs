@@ -334,10 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_synchronised_if_its_difference_may_be_0_or_a_step() {
+    fn a_pair_is_synchronised_if_its_difference_may_be_0_or_the_resolution() {
         assert_eq!(synchronised_pair().synchronised, Some(true));
-        let step = described(MIN_ROUND_TRIPS, 26, 90, 26);
-        assert_eq!(step.synchronised, Some(true));
+        let at_resolution = described(MIN_ROUND_TRIPS, 26, 90, 26);
+        assert_eq!(at_resolution.synchronised, Some(true));
         assert_eq!(unsynchronised_pair().synchronised, Some(false));
     }
 
@@ -378,7 +378,8 @@ mod tests {
         assert_eq!(all_synchronised(&[near(), near()]), Some(true));
     }
 
-    /// A comparison whose pairs had these warps, ns, by a counter of 2 GHz with steps of 26 ticks.
+    /// A comparison whose pairs had these warps, ns, by a counter of 2 GHz that moves by 26 ticks
+    /// at a time.
     fn with_warps(largest_ns: &[f64]) -> WarpTest {
         let pair = |largest_warp_ns: &f64| WarpPair {
             largest_warp_ns: *largest_warp_ns,

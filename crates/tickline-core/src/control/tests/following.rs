@@ -463,19 +463,19 @@ fn the_bounds_hold_while_the_slope_is_uncertain() {
     assert_eq!(clock.event_count(Event::BoundViolation), 0);
 }
 
-/// A reading shows the tick at which a stepping counter last moved, and the reference has run on
-/// since. The bounds hold to the end of each step.
+/// A reading shows the tick at which a coarse counter last moved, and the reference has run on
+/// since. The bounds hold until the counter moves again.
 #[test]
-fn the_bounds_hold_to_the_end_of_a_counters_step() {
-    const STEP_TICKS: u64 = 200;
+fn the_bounds_hold_until_a_coarse_counter_moves() {
+    const RESOLUTION_TICKS: u64 = 200;
     let (machine, clock, mut control) = new_clock();
     machine.reference_ticks.set((0, 1));
-    control.resolutions.counter_ticks = STEP_TICKS;
-    let counter = FnClock(|| machine.now() / STEP_TICKS * STEP_TICKS);
+    control.resolutions.counter_ticks = RESOLUTION_TICKS;
+    let counter = FnClock(|| machine.now() / RESOLUTION_TICKS * RESOLUTION_TICKS);
     let mut checked = 0;
     for _ in 0..60 {
         let iteration = control.iterate(clock, &counter, machine);
-        for _ in 0..2 * STEP_TICKS {
+        for _ in 0..2 * RESOLUTION_TICKS {
             machine.pass(1);
             checked += u32::from(bounds_hold(clock, &counter, machine));
         }

@@ -110,9 +110,9 @@ fn the_limit_is_by_the_ticks_and_the_time_that_have_passed() {
     assert_eq!(allowed_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
 }
 
-/// An OS clock that moves in steps of 10 ms may have moved by 20 ms in 30.
+/// An OS clock with a resolution of 10 ms may have moved by 20 ms in 30.
 #[test]
-fn an_os_clock_that_moves_in_steps_makes_the_limit_no_larger() {
+fn a_coarse_os_clock_makes_the_limit_no_larger() {
     let (begin, end) = moments(60_000_000, 20_000_000);
     let max_ticks = allowed_ticks_between(begin, end, 10_000_000);
     assert_eq!(max_ticks, 2 * MAX_DIFFERENCE_NS);
