@@ -214,30 +214,4 @@ const fn period_ns(hz: u64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whoever makes the files of `/sys`, as for a container, decides what they contain.
-    #[test]
-    fn any_bytes_are_a_name_or_another_clocksource() {
-        for bytes in [
-            &b"TSC"[..],
-            b"tsc\0",
-            b"tsc tsc",
-            b" tsc",
-            &[0xff; 64],
-            &[0; 384],
-        ] {
-            assert_eq!(
-                Clocksource::from_name(bytes),
-                Clocksource::Other,
-                "{bytes:?}"
-            );
-            assert_ne!(
-                Clocksource::ArchSysCounter.acceptance(bytes),
-                Acceptance::Accepted,
-                "{bytes:?}"
-            );
-        }
-    }
-}
+mod tests;

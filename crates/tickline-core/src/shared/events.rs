@@ -74,3 +74,16 @@ impl EventCounters {
             .map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_code_stands_for_two_events() {
+        let codes: BTreeSet<_> = Event::ALL.iter().map(|event| event.code()).collect();
+        assert_eq!(codes.len(), Event::ALL.len(), "{codes:?}");
+    }
+}
