@@ -497,9 +497,125 @@ fn the_kind_of_lines_that_readers_use_is_not_judged_again() {
     }
 }
 
+/// A judgement, and its result.
+#[derive(Debug, Clone, Copy)]
+struct Judgement {
+    is_review: bool,
+    decision: Decision,
+}
+
+const JUDGEMENTS: [Judgement; 6] = [
+    Judgement::first(OPEN),
+    Judgement::first(FOR_GOOD),
+    Judgement::first(FOR_LONG),
+    Judgement::review(OPEN),
+    Judgement::review(FOR_GOOD),
+    Judgement::review(FOR_LONG),
+];
+
+impl Judgement {
+    const fn first(decision: Decision) -> Self {
+        Self {
+            is_review: false,
+            decision,
+        }
+    }
+
+    const fn review(decision: Decision) -> Self {
+        Self {
+            is_review: true,
+            decision,
+        }
+    }
+
+    fn begin(self) -> (&'static Kept, BegunJudgement) {
+        let (kept, begun);
+        if self.is_review {
+            kept = Kept::unbarred();
+            begun = kept.keeper.begin_review();
+        } else {
+            kept = Kept::new();
+            begun = kept.begin_if_due(0);
+        }
+        (kept, begun.expect("a judgement is due"))
+    }
+
+    /// Another thread acts while the judge collects the facts.
+    fn disturbed_before_its_conclusion(self, act: Act) -> Disturbed {
+        let (kept, begun) = self.begin();
+        (act.act)(kept);
+        Disturbed {
+            judgement: self,
+            act,
+            when: "before the conclusion".to_owned(),
+            kept,
+            kind: kept.conclude(begun, self.decision),
+        }
+    }
+
+    /// Another thread acts before this step of the conclusion. `None` if it has fewer steps.
+    fn disturbed_at(self, step: u32, act: Act) -> Option<Disturbed> {
+        let (kept, begun) = self.begin();
+        let conclude = || kept.conclude(begun, self.decision);
+        let kind = kept.interrupted(step, act.act, conclude)?;
+        Some(Disturbed {
+            judgement: self,
+            act,
+            when: format!("before step {step}"),
+            kept,
+            kind,
+        })
+    }
+}
+
+/// A judgement that has ended, and in whose middle another thread has acted.
+struct Disturbed {
+    judgement: Judgement,
+    act: Act,
+    when: String,
+    kept: &'static Kept,
+    /// The kind of line for which the judge may run an iteration.
+    kind: Option<LineKind>,
+}
+
+impl Disturbed {
+    /// Every judgement with every act at every step.
+    fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for judgement in JUDGEMENTS {
+            for act in ACTS {
+                all.push(judgement.disturbed_before_its_conclusion(act));
+                let before = all.len();
+                all.extend((0..).map_while(|step| judgement.disturbed_at(step, act)));
+                assert!(all.len() > before, "no step bars or unbars the clock");
+            }
+        }
+        all
+    }
+
+    fn text(&self) -> String {
+        format!("{} {}, {:?}", self.act.name, self.when, self.judgement)
+    }
+}
+
 /// Rule K2: a change in the middle of a judgement counts, for every result of the judgement. That
-/// judgement admits no driver, and another one follows unless the counter is switched off. The
-/// change comes while the facts are collected, or before any step of the conclusion.
+/// judgement admits no driver. The change comes while the facts are collected, or before any step
+/// of the conclusion.
+#[test]
+fn rule_k2_a_change_during_a_judgement_voids_it() {
+    for disturbed in Disturbed::all() {
+        let Judgement {
+            is_review,
+            decision,
+        } = disturbed.judgement;
+        let changes_nothing = disturbed.act.effect == Effect::Nothing;
+        let is_still_valid = is_review && decision == OPEN && changes_nothing;
+        let admits_a_driver = disturbed.kind.is_some();
+        assert_eq!(admits_a_driver, is_still_valid, "{}", disturbed.text());
+    }
+}
+
+/// Rule K2: another judgement follows unless the counter is switched off.
 ///
 /// Symptoms:
 ///
@@ -509,51 +625,13 @@ fn the_kind_of_lines_that_readers_use_is_not_judged_again() {
 /// - A clock that its readers drive stayed barred until the next `enable()`. The program had called
 ///   it while facts that had passed were about to bar the clock.
 #[test]
-fn rule_k2_a_change_during_a_judgement_voids_it() {
-    for (is_review, decision) in [false, true]
-        .into_iter()
-        .flat_map(|is_review| [OPEN, FOR_GOOD, FOR_LONG].map(|decision| (is_review, decision)))
-    {
-        let begin = || {
-            let (kept, begun);
-            if is_review {
-                kept = Kept::unbarred();
-                begun = kept.keeper.begin_review();
-            } else {
-                kept = Kept::new();
-                begun = kept.begin_if_due(0);
-            }
-            (kept, begun.expect("a judgement is due"))
-        };
-        for Act { name, act, effect } in ACTS {
-            let check = |kept: &Kept, kind: Option<LineKind>, when: &str| {
-                let what = format!("{name} {when}, review: {is_review}, {decision:?}");
-                let is_still_valid = is_review && decision == OPEN && effect == Effect::Nothing;
-                assert_eq!(kind.is_some(), is_still_valid, "{what}");
-                let disabled = effect == Effect::SwitchedOff;
-                let stage = kept.keeper.stage();
-                assert_eq!(stage == Stage::Disabled, disabled, "{what}");
-                assert_eq!(kept.opens(), !disabled, "{what}");
-            };
-            let (kept, begun) = begin();
-            act(kept);
-            check(
-                kept,
-                kept.conclude(begun, decision),
-                "before the conclusion",
-            );
-            let mut steps = 0;
-            loop {
-                let (kept, begun) = begin();
-                let conclude = || kept.conclude(begun, decision);
-                let Some(kind) = kept.interrupted(steps, act, conclude) else {
-                    break;
-                };
-                check(kept, kind, &format!("before step {steps}"));
-                steps += 1;
-            }
-            assert!(steps > 0, "the clock is barred or unbarred in steps");
-        }
+fn rule_k2_the_judgement_after_a_change_unbars_the_clock() {
+    for disturbed in Disturbed::all() {
+        let is_switched_off = disturbed.act.effect == Effect::SwitchedOff;
+        let kept = disturbed.kept;
+        let is_disabled = kept.keeper.stage() == Stage::Disabled;
+        assert_eq!(is_disabled, is_switched_off, "{}", disturbed.text());
+        assert_eq!(kept.opens(), !is_switched_off, "{}", disturbed.text());
     }
 }
 
