@@ -134,6 +134,7 @@ const _: () = assert!(
 );
 
 /// What a driver does next. A driver must handle each case, so another one is a breaking change.
+/// The head of this [module](self) has a loop that does.
 #[derive(Debug)]
 #[must_use = "a ticket or a permit holds the clock's lock"]
 pub enum Next<'a, S = LineCell> {
@@ -150,6 +151,20 @@ pub enum Next<'a, S = LineCell> {
 }
 
 /// Why a driver may not run an iteration now.
+///
+/// ```
+/// use tickline_core::driver::Obstacle;
+///
+/// /// The time until a driver asks again, ns. It has met a held lock so many times in a row.
+/// fn wait_ns(obstacle: Obstacle, held_times: u32, interval_ns: u64) -> u64 {
+///     match obstacle {
+///         Obstacle::Unjudged => 0,
+///         Obstacle::LockHeld => (50_000_u64 << held_times.min(20)).min(interval_ns),
+///         _ => interval_ns,
+///     }
+/// }
+/// assert_eq!(wait_ns(Obstacle::LockHeld, 2, 500_000_000), 200_000);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {

@@ -11,6 +11,13 @@
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 /// Nanoseconds per tick.
+///
+/// ```
+/// use tickline_core::line::Slope;
+///
+/// let slope = Slope::from_hz(2_000_000_000).unwrap();
+/// assert_eq!(slope.bits, 1 << 47); // half a nanosecond
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Slope {
     /// In units of 2^-48 ns.

@@ -110,6 +110,16 @@ fn unbar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Referenc
 
 /// The stage of a clock's judgement. A driver must handle every stage, so another one is a breaking
 /// change.
+///
+/// ```
+/// use tickline_core::cell::LineCell;
+/// use tickline_core::driver::DrivenClock;
+/// use tickline_core::gate::keeper::Stage;
+/// use tickline_core::shared::SharedClock;
+///
+/// let clock = DrivenClock::new(SharedClock::new(LineCell::new()));
+/// assert_eq!(clock.stage(), Stage::Unjudged);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The gates must be judged before the next line.
@@ -133,6 +143,17 @@ impl Stage {
 }
 
 /// The kind of lines that a clock has. Another kind is a breaking change, as another [`Stage`] is.
+///
+/// ```
+/// use tickline_core::cell::LineCell;
+/// use tickline_core::driver::DrivenClock;
+/// use tickline_core::gate::keeper::LineKind;
+/// use tickline_core::shared::SharedClock;
+///
+/// let clock = DrivenClock::new(SharedClock::new(LineCell::new()));
+/// clock.set_line_kind(LineKind::PerCpu);
+/// assert_eq!(clock.usable_line_kind(), None, "no gate is judged yet");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineKind {
     /// One for all CPUs.
@@ -141,7 +162,25 @@ pub enum LineKind {
     PerCpu,
 }
 
-/// What a judgement has decided.
+/// What a judgement has decided: the driver's answer to a [`Ticket`](crate::driver::Ticket).
+///
+/// ```
+/// use tickline_core::gate::keeper::Decision;
+/// use tickline_core::reference::{ReferenceKind, Resolutions};
+///
+/// /// The decision of a driver whose counter runs once the crystal is stable.
+/// fn decide(is_stable: bool, now_ns: i64) -> Decision {
+///     if is_stable {
+///         Decision::Open {
+///             resolutions: Resolutions::new(1, 1, ReferenceKind::Independent),
+///             serves_unix_time: false,
+///         }
+///     } else {
+///         Decision::Closed { retry_at_ns: Some(now_ns + 1_000_000) }
+///     }
+/// }
+/// assert_eq!(decide(false, 7), Decision::Closed { retry_at_ns: Some(1_000_007) });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
