@@ -198,7 +198,7 @@ pub(crate) const READINGS: u64 = 100_000;
 /// The smallest number of readings in a scenario of the act "utc".
 pub(crate) const UTC_READINGS: u64 = 10_000_000;
 
-/// The width of a narrow interval of UTC, ns: half of it is as much as UTC moves in a second at 400
+/// The width of a narrow range of UTC, ns: half of it is as much as UTC moves in a second at 400
 /// ppm.
 pub(crate) const NARROW_NS: u64 = 2 * 400_000;
 
