@@ -12,23 +12,39 @@ use super::phase::Phase;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Act {
+    /// Changes nothing.
     None,
+    /// Runs the program `tickline` while clocks or rights are wrong.
     AskProgram,
+    /// Runs `tickline who` on a program that asks for the time.
     Who,
+    /// Runs governor's limiter before and after one CPU's counter moves ahead.
     Limiter,
+    /// Runs `tickline serve`, and a static program under `tickline run`.
     Serve,
+    /// Compares UTC with the true time, in the guest's scenarios.
     Utc,
+    /// Switches the clocksource, and switches it back.
     Switch,
-    Take,
+    /// Makes the kernel reject the TSC.
+    Reject,
+    /// Sets the clock by an hour and by a second, both ways.
     SetClock,
+    /// Changes the kernel's rate.
     Adjtimex,
+    /// Takes a CPU offline, and brings it back.
     Hotplug,
+    /// Asks the host to stop the machine for a while.
     Pause,
+    /// Asks the host to save the machine's state, and to load it into a new machine.
     Save,
+    /// Asks the host to move the machine to hosts with other counters.
     Migrate,
+    /// Suspends the machine to RAM.
     Suspend,
-    // On Debian.
+    /// Runs programs on Debian.
     Programs,
+    /// Tests the package, and its systemd unit, on Debian.
     Systemd,
 }
 
