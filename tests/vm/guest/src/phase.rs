@@ -142,7 +142,7 @@ pub(crate) struct Watched {
     pub(crate) fast_percent: u64,
     /// The results of `reading()` by a line, with the line's bounds.
     pub(crate) bounded_percent: u64,
-    /// The rows with a distance of more than `FAR_BRACKETS` of the row's narrowest bracket.
+    /// The rows with a distance of more than `FAR_BRACKETS` widths of the row's narrowest bracket.
     pub(crate) far_percent: u64,
     pub(crate) narrowest_bracket_ns: Option<u64>,
     /// The largest distances of `now_ordered` from its bracket.
