@@ -150,12 +150,13 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// What comes from the guest within a second, if its last line came at `last_line`.
-    fn next_word(&mut self, last_line: Instant, limit: Duration) -> io::Result<Word> {
+    /// The guest's next line, if it comes within a second. The guest is silent for good if its last
+    /// phase, at `last_phase`, is more than `limit` ago.
+    fn next_word(&mut self, last_phase: Instant, limit: Duration) -> io::Result<Word> {
         match self.lines.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => return Ok(Word::Line(line)),
-            Err(RecvTimeoutError::Timeout) if last_line.elapsed() > limit => {
-                return Ok(Word::Never(format!("no word for {} s", limit.as_secs())));
+            Err(RecvTimeoutError::Timeout) if last_phase.elapsed() > limit => {
+                return Ok(Word::Never(format!("no phase for {} s", limit.as_secs())));
             }
             Err(_) => {}
         }
@@ -169,7 +170,7 @@ impl<'a> Machine<'a> {
     /// Collects the report until the guest's end, or until a fault of the emulator.
     fn collect(&mut self, run: &mut Run) -> io::Result<Option<EmulatorFault>> {
         let start = Instant::now();
-        let mut last_line = start;
+        let mut last_phase = start;
         loop {
             if start.elapsed() > RUN_LIMIT {
                 return Err(io::Error::other(format!(
@@ -179,11 +180,11 @@ impl<'a> Machine<'a> {
             }
             let is_booting = run.phases.is_empty();
             let limit = if is_booting { BOOT_LIMIT } else { SILENCE };
-            let line = match self.next_word(last_line, limit)? {
+            let line = match self.next_word(last_phase, limit)? {
                 Word::Line(line) => line,
                 Word::NotYet => continue,
                 Word::Never(why) if is_booting => {
-                    let reason = format!("{why}, before the guest's first word");
+                    let reason = format!("{why}, before the guest's first phase");
                     return Ok(Some(EmulatorFault(reason)));
                 }
                 Word::Never(why) => return Err(io::Error::other(why)),
@@ -201,8 +202,8 @@ impl<'a> Machine<'a> {
                     continue;
                 }
             };
-            let since_last = last_line.elapsed();
-            last_line = Instant::now();
+            let since_last = last_phase.elapsed();
+            last_phase = Instant::now();
             run.lines += &format!("{line}\n");
             let name = phase.name.clone();
             let guest_ms = phase.ms.unwrap_or(0);
