@@ -99,12 +99,18 @@ fn with_logs(guest: &Guest, reason: &impl Display) -> String {
 ///   2594266").
 struct EmulatorFault(String);
 
+/// The most by which one duration of a phase may exceed the other, as a ratio. A kernel that has
+/// calibrated its clocks wrong is off by a factor of ten (`EmulatorFault`).
+const MAX_RATIO: u64 = 2;
+
+/// The time, ms, that a report may take on a busy machine. It is an estimate.
+const REPORT_MS: u64 = 500;
+
 /// Whether the guest's and the host's durations of a phase, ms, differ by more than a report takes
 /// on a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
-    let spare_ms = 500;
-    let most = 2;
-    guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
+    let is_far_above = |one: u64, other: u64| one > MAX_RATIO * other + REPORT_MS;
+    is_far_above(guest_ms, our_ms) || is_far_above(our_ms, guest_ms)
 }
 
 /// A QEMU that is killed when dropped.
