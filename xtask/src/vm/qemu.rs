@@ -156,8 +156,8 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// The guest's next line, if it comes within a second. The guest is silent for good if its last
-    /// phase, at `last_phase`, is more than `limit` ago.
+    /// Waits for the guest's next line, for at most a second. The wait is over for good if the
+    /// last phase, which came at `last_phase`, is more than `limit` ago.
     fn next_word(&mut self, last_phase: Instant, limit: Duration) -> io::Result<Word> {
         match self.lines.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => return Ok(Word::Line(line)),

@@ -203,9 +203,9 @@ pub(crate) enum Request {
 /// another. The present interval, in the status, may be shorter.
 pub(crate) const INTERVAL_MS: u64 = 500;
 
-/// A reading is far from its bracket if its distance is more than `FAR_BRACKETS` times the width of
-/// its row's narrowest bracket. A line is fitted to brackets. At the end of its window it may be
-/// off by 1.5 times their width (`control/schedule.rs`), which is rounded up.
+/// A reading is far from its bracket if its distance exceeds `FAR_BRACKETS` times the width of its
+/// row's narrowest bracket. A line is fitted to brackets. At the end of its window it may be off
+/// by 1.5 times their width (`control/schedule.rs`), which is rounded up.
 pub(crate) const FAR_BRACKETS: u64 = 2;
 
 /// The smallest number of ordered readings of a guest's readers.
