@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::command::command;
 
-/// A line that is not blank and no comment, for `git diff -G`.
+/// A line that is not blank and no comment of Rust, for `git diff -G`.
 const CODE_LINE: &str = "^[[:space:]]*([^/[:space:]]|/[^/])";
 
 /// What a commit is compared with.

@@ -6,10 +6,12 @@
 //! and doc tests. They run as on a machine that started a minute ago, because some programs
 //! subtract an hour from the present.
 
+mod list;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Parser;
+use clap::Args;
 use serde_json::Value;
 
 use crate::command::{command, command_of, output, run_logged, words};
@@ -17,12 +19,9 @@ use crate::files::{self, read, root, store};
 use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::SOME_SKIPPED;
 use crate::test_output;
-
-mod list;
-
 use list::{PORTS, Port};
 
-#[derive(Debug, Parser)]
+#[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Only these programs
     names: Vec<String>,

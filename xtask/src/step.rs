@@ -1,5 +1,6 @@
 //! Runs the steps of a lane. A step is a command with its requirements. Steps run one after the
-//! other, and end with a summary.
+//! other; only those of [`Step::beside_others`] run beside the steps that follow. A summary ends
+//! the lane.
 
 use std::collections::BTreeMap;
 use std::thread;

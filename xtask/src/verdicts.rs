@@ -39,6 +39,9 @@ const UNRELATED: &str = "--cfg tickline_unrelated";
 /// A filter for the six routines that are benchmarks of pairs.
 const ROUTINES: &str = "^(chain|hash|walk|boxes|texts|lists)$";
 
+/// The number of benchmarks `pair/N` of the program (`pairs` there).
+const PAIRS: u32 = 8;
+
 /// The number of layouts of a build, for the row that compares several.
 const LAYOUTS: u32 = 8;
 
@@ -271,7 +274,7 @@ impl Row {
         program.args(["--measurement-time", &secs.to_string()]);
         let Some(other) = self.against else {
             output(program.arg("^pair/"))?;
-            return (0..8)
+            return (0..PAIRS)
                 .map(|pair| compared(&files.join(format!("pair_{pair}/new/comparison.json"))))
                 .collect();
         };
@@ -368,6 +371,16 @@ mod tests {
         let rows = chosen("% of work").unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
         assert_eq!(names, ["+3 % of work", "+10 % of work"]);
+    }
+
+    /// A pair that is not read is not measured.
+    #[test]
+    fn the_program_has_as_many_pairs_as_are_read() {
+        let program = "crates/tickline-criterion/benches/equal_builds.rs";
+        let source = crate::files::read(program).unwrap();
+        let numbers: Vec<String> = (0..PAIRS).map(|pair| pair.to_string()).collect();
+        let pairs = format!("pairs!(criterion: {});", numbers.join(" "));
+        assert!(source.contains(&pairs), "{program} has no '{pairs}'");
     }
 
     /// Symptom: with a wrong name the command measured nothing, and passed.

@@ -82,6 +82,7 @@ macro_rules! pairs {
     )* };
 }
 
+/// `PAIRS` of `cargo xtask verdicts` has their number.
 fn pairs(criterion: &mut Criterion<CounterTime>) {
     pairs!(criterion: 0 1 2 3 4 5 6 7);
 }

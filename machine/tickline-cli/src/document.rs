@@ -256,9 +256,12 @@ fn result(state: ClockState, document: &Document) -> String {
                 format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
             });
             let track = document.track.as_ref().map_or_else(String::new, |track| {
-                let (offset, bound) =
-                    (time(track.all.largest_offset_ns), time(as_f64(track.all.largest_bound_ns)));
-                format!("; its largest offset from CLOCK_MONOTONIC was {offset} (its own bound: {bound})")
+                let offset = time(track.all.largest_offset_ns);
+                let bound = time(as_f64(track.all.largest_bound_ns));
+                format!(
+                    "; its largest offset from CLOCK_MONOTONIC was {offset} \
+                     (its own bound: {bound})"
+                )
             });
             format!("tickline reads the counter here{costs}{track}.")
         }

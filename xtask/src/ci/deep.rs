@@ -49,8 +49,9 @@ fn beside_others() -> Vec<Step> {
         // Miri does not check:
         // - the counters and the state's swap in assembly (the portable state replaces the swap);
         // - a real counter or a real OS clock;
-        // - the tests of `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled
-        //   for Miri: they would take minutes, and other tests reach all their unsafe code;
+        // - the tests of `control`, `driver`, `per_cpu`, `properties`, `shared/high_water.rs`,
+        //   `counter/resolution.rs` and `counter/extended.rs`, which are not compiled for Miri:
+        //   they would take minutes, and other tests reach all their unsafe code;
         // - most interleavings, because a run has one schedule;
         // - tickline's calls of the OS: under Miri it uses std's clocks, and its tests there only
         //   make calls that every program makes;

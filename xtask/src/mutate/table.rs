@@ -62,14 +62,14 @@ impl Mutant {
 
     /// Loom models cover the orderings in core and in leases. Tests under Miri cover the others.
     pub(super) fn tests(&self) -> Tests {
-        match &self.file {
-            _ if self.names.is_empty() => Tests::Unit,
-            file if file.starts_with("crates/tickline-core/")
-                || file.starts_with("machine/tickline-page/src/lease/") =>
-            {
-                Tests::Loom
-            }
-            _ => Tests::Miri,
+        let is_in_core = self.file.starts_with("crates/tickline-core/");
+        let is_in_leases = self.file.starts_with("machine/tickline-page/src/lease/");
+        if self.names.is_empty() {
+            Tests::Unit
+        } else if is_in_core || is_in_leases {
+            Tests::Loom
+        } else {
+            Tests::Miri
         }
     }
 }

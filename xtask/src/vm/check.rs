@@ -398,14 +398,14 @@ mod tests {
         };
         let check = Check::new(
             "p",
-            rule("no interval misses", |phase| {
+            rule("no range misses", |phase| {
                 at_most(figure!(phase.utc.missed), 0)
             }),
         );
         assert_eq!(check.fault(&[phase("p", 0), phase("q", 1)]), None);
         assert_eq!(
             check.fault(&[phase("p", 0), phase("p", 1)]).unwrap(),
-            "p: utc.missed is 1, expected at most 0: no interval misses"
+            "p: utc.missed is 1, expected at most 0: no range misses"
         );
         assert_eq!(
             check.fault(&[phase("q", 0)]).unwrap(),

@@ -83,7 +83,7 @@ groups! {
     TimeStandsStill: program::time_stands_still,
     WatchWorks: program::watch_works,
     WatchSeesEachJump: program::watch_sees_each_jump,
-    TscTaken: program::tsc_taken,
+    TscChosen: program::tsc_chosen,
     LimiterLetsAllPass: program::limiter_lets_all_pass,
     LimiterRefusesOneCpu: program::limiter_refuses_one_cpu,
     LimiterNeverStepsBack: program::limiter_never_steps_back,

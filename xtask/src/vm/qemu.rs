@@ -99,12 +99,18 @@ fn with_logs(guest: &Guest, reason: &impl Display) -> String {
 ///   2594266").
 struct EmulatorFault(String);
 
+/// The most by which one duration of a phase may exceed the other, as a ratio. A kernel that has
+/// calibrated its clocks wrong is off by a factor of ten (`EmulatorFault`).
+const MAX_RATIO: u64 = 2;
+
+/// The time, ms, that a report may take on a busy machine. It is an estimate.
+const REPORT_MS: u64 = 500;
+
 /// Whether the guest's and the host's durations of a phase, ms, differ by more than a report takes
 /// on a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
-    let spare_ms = 500;
-    let most = 2;
-    guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
+    let is_far_above = |one: u64, other: u64| one > MAX_RATIO * other + REPORT_MS;
+    is_far_above(guest_ms, our_ms) || is_far_above(our_ms, guest_ms)
 }
 
 /// A QEMU that is killed when dropped.
@@ -150,12 +156,13 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// What comes from the guest within a second, if its last line came at `last_line`.
-    fn next_word(&mut self, last_line: Instant, limit: Duration) -> io::Result<Word> {
+    /// Waits for the guest's next line, for at most a second. The wait is over for good if the
+    /// last phase, which came at `last_phase`, is more than `limit` ago.
+    fn next_word(&mut self, last_phase: Instant, limit: Duration) -> io::Result<Word> {
         match self.lines.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => return Ok(Word::Line(line)),
-            Err(RecvTimeoutError::Timeout) if last_line.elapsed() > limit => {
-                return Ok(Word::Never(format!("no word for {} s", limit.as_secs())));
+            Err(RecvTimeoutError::Timeout) if last_phase.elapsed() > limit => {
+                return Ok(Word::Never(format!("no phase for {} s", limit.as_secs())));
             }
             Err(_) => {}
         }
@@ -169,7 +176,7 @@ impl<'a> Machine<'a> {
     /// Collects the report until the guest's end, or until a fault of the emulator.
     fn collect(&mut self, run: &mut Run) -> io::Result<Option<EmulatorFault>> {
         let start = Instant::now();
-        let mut last_line = start;
+        let mut last_phase = start;
         loop {
             if start.elapsed() > RUN_LIMIT {
                 return Err(io::Error::other(format!(
@@ -179,11 +186,11 @@ impl<'a> Machine<'a> {
             }
             let is_booting = run.phases.is_empty();
             let limit = if is_booting { BOOT_LIMIT } else { SILENCE };
-            let line = match self.next_word(last_line, limit)? {
+            let line = match self.next_word(last_phase, limit)? {
                 Word::Line(line) => line,
                 Word::NotYet => continue,
                 Word::Never(why) if is_booting => {
-                    let reason = format!("{why}, before the guest's first word");
+                    let reason = format!("{why}, before the guest's first phase");
                     return Ok(Some(EmulatorFault(reason)));
                 }
                 Word::Never(why) => return Err(io::Error::other(why)),
@@ -201,8 +208,8 @@ impl<'a> Machine<'a> {
                     continue;
                 }
             };
-            let since_last = last_line.elapsed();
-            last_line = Instant::now();
+            let since_last = last_phase.elapsed();
+            last_phase = Instant::now();
             run.lines += &format!("{line}\n");
             let name = phase.name.clone();
             let guest_ms = phase.ms.unwrap_or(0);

@@ -157,7 +157,7 @@ fn perform(lab: &Lab<'_>, settings: &Settings) -> io::Result<()> {
         // The programs of these acts run after the readers have stopped.
         Act::None | Act::AskProgram | Act::Utc | Act::Who | Act::Serve | Act::Limiter => Ok(()),
         Act::Switch => switch(lab),
-        Act::Take => reject_tsc(lab),
+        Act::Reject => reject_tsc(lab),
         Act::SetClock => {
             set_clock(lab, &[3_600, -3_600, -1, 1]);
             Ok(())
@@ -216,10 +216,10 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
 
 /// Makes the kernel reject the TSC while readers run.
 fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
-    lab.phase("taken", || {
+    lab.phase("rejected", || {
         act_until(
             lab,
-            || machine::take_clocksource("tsc"),
+            || machine::unbind_clocksource("tsc"),
             |state| state == ClockState::Fallback(Reason::KernelRejected),
         )
     });

@@ -12,23 +12,39 @@ use super::phase::Phase;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Act {
+    /// Changes nothing.
     None,
+    /// Runs the program `tickline` while clocks or rights are wrong.
     AskProgram,
+    /// Runs `tickline who` on a program that asks for the time.
     Who,
+    /// Runs governor's limiter before and after one CPU's counter moves ahead.
     Limiter,
+    /// Runs `tickline serve`, and a static program under `tickline run`.
     Serve,
+    /// Compares UTC with the true time, in the guest's scenarios.
     Utc,
+    /// Switches the clocksource, and switches it back.
     Switch,
-    Take,
+    /// Makes the kernel reject the TSC.
+    Reject,
+    /// Sets the clock by an hour and by a second, both ways.
     SetClock,
+    /// Changes the kernel's rate.
     Adjtimex,
+    /// Takes a CPU offline, and brings it back.
     Hotplug,
+    /// Asks the host to stop the machine for a while.
     Pause,
+    /// Asks the host to save the machine's state, and to load it into a new machine.
     Save,
+    /// Asks the host to move the machine to hosts with other counters.
     Migrate,
+    /// Suspends the machine to RAM.
     Suspend,
-    // On Debian.
+    /// Runs programs on Debian.
     Programs,
+    /// Tests the package, and its systemd unit, on Debian.
     Systemd,
 }
 
@@ -187,9 +203,9 @@ pub(crate) enum Request {
 /// another. The present interval, in the status, may be shorter.
 pub(crate) const INTERVAL_MS: u64 = 500;
 
-/// A reading is far from its bracket if it is further away than so many of the narrowest bracket of
-/// its row. A line that is fitted to brackets may be off by 1.5 of their width at the end of its
-/// window (`control/schedule.rs`), which is rounded up.
+/// A reading is far from its bracket if its distance exceeds `FAR_BRACKETS` times the width of its
+/// row's narrowest bracket. A line is fitted to brackets. At the end of its window it may be off
+/// by 1.5 times their width (`control/schedule.rs`), which is rounded up.
 pub(crate) const FAR_BRACKETS: u64 = 2;
 
 /// The smallest number of ordered readings of a guest's readers.
@@ -198,7 +214,7 @@ pub(crate) const READINGS: u64 = 100_000;
 /// The smallest number of readings in a scenario of the act "utc".
 pub(crate) const UTC_READINGS: u64 = 10_000_000;
 
-/// The width of a narrow interval of UTC, ns: half of it is as much as UTC moves in a second at 400
+/// The width of a narrow range of UTC, ns: half of it is as much as UTC moves in a second at 400
 /// ppm.
 pub(crate) const NARROW_NS: u64 = 2 * 400_000;
 

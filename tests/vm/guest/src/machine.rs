@@ -25,9 +25,9 @@ pub(crate) fn choose_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/current_clocksource"), name)
 }
 
-/// Takes a clocksource away from the kernel permanently. The kernel then uses another clocksource,
-/// and no longer offers this one, as if it had found it unstable.
-pub(crate) fn take_clocksource(name: &str) -> io::Result<()> {
+/// Makes the kernel reject a clocksource permanently. The kernel then uses another clocksource, and
+/// no longer offers this one, as if it had found it unstable.
+pub(crate) fn unbind_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/unbind_clocksource"), name)
 }
 

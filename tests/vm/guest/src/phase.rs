@@ -72,7 +72,7 @@ pub(crate) struct Phase {
     pub(crate) utc: Option<Utc>,
     pub(crate) daemon: Option<Daemon>,
     pub(crate) claims: Option<Claims>,
-    /// The growth of an interval in 8 s without an answer.
+    /// The growth of a range in 8 s without an answer.
     pub(crate) grown_ns: Option<u64>,
 
     // A program on Debian.
@@ -142,7 +142,7 @@ pub(crate) struct Watched {
     pub(crate) fast_percent: u64,
     /// The results of `reading()` by a line, with the line's bounds.
     pub(crate) bounded_percent: u64,
-    /// The rows with a distance of more than `FAR_BRACKETS` of the row's narrowest bracket.
+    /// The rows with a distance of more than `FAR_BRACKETS` widths of the row's narrowest bracket.
     pub(crate) far_percent: u64,
     pub(crate) narrowest_bracket_ns: Option<u64>,
     /// The largest distances of `now_ordered` from its bracket.
@@ -339,9 +339,9 @@ pub(crate) struct Limited {
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Utc {
     pub(crate) readings: u64,
-    /// The readings with an interval.
+    /// The readings with a range.
     pub(crate) answered: u64,
-    /// The readings whose interval does not contain the true time, and the largest distance.
+    /// The readings whose range does not contain the true time, and the largest distance.
     pub(crate) missed: u64,
     pub(crate) missed_ns: u64,
     pub(crate) narrowest_ns: Option<u64>,

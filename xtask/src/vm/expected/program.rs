@@ -124,9 +124,9 @@ pub(super) fn watch_sees_each_jump() -> Rule {
     })
 }
 
-pub(super) fn tsc_taken() -> Rule {
+pub(super) fn tsc_chosen() -> Rule {
     rule(
-        "doctor --fix takes the TSC, after a comparison of the CPUs",
+        "doctor --fix chooses the TSC, after a comparison of the CPUs",
         |phase| is(figure!(phase.clocksource), "tsc"),
     )
 }

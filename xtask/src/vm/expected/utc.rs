@@ -5,9 +5,9 @@ use super::super::check::{Rule, at_least, at_most, at_most_that, equals, figure,
 use super::super::phase::Claims;
 use super::changes::SCHEDULED_US;
 
-/// The smallest number of readings with an interval. The guest waits for more, but on a busy host
+/// The smallest number of readings with a range. The guest waits for more, but on a busy host
 /// they take longer than it waits.
-const INTERVALS: u64 = 100_000;
+const RANGES: u64 = 100_000;
 
 /// chronyd's server keeps within its stated dispersion, whatever happens to chronyd and to the
 /// clock.
@@ -18,16 +18,16 @@ pub(super) fn utc_by_chronyd() -> Vec<Rule> {
 }
 
 /// chronyd's server states no error, so that chronyd's claims are estimates. They may miss on a
-/// busy host, where the server's replies are late, and an interval is as true as its source. On a
-/// quiet host they don't, and no interval may. Where a claim has missed once, a wrong rate of the
-/// interval is no longer seen.
+/// busy host, where the server's replies are late, and a range is as true as its source. On a
+/// quiet host they don't, and no range may. Where a claim has missed once, a wrong rate of the
+/// range is no longer seen.
 pub(super) fn utc_by_chronyds_estimates() -> Vec<Rule> {
     let mut rules = read_by_chronyd();
     rules.push(rule("chronyd was asked for its claims", |phase| {
         at_least(figure!(phase.claims.asked), 100)
     }));
     rules.push(rule(
-        "an interval misses the true time by no more than chronyd's claims and rates",
+        "a range misses the true time by no more than chronyd's claims and rates",
         |phase| {
             let limit_ns = phase.claims.as_ref().map(claims_missed_ns);
             at_most_that(figure!(phase.utc.missed_ns), limit_ns)
@@ -36,8 +36,8 @@ pub(super) fn utc_by_chronyds_estimates() -> Vec<Rule> {
     rules
 }
 
-/// The largest error of an interval by these claims, ns: that of a claim, and that of its rate
-/// until the interval ends.
+/// The largest error of a range by these claims, ns: that of a claim, and that of its rate
+/// until the range ends.
 fn claims_missed_ns(claims: &Claims) -> u64 {
     /// The longest time of a claim if the thread is late (`claim_maker.rs` in tickline-utc).
     const LATE_MS: u64 = 3_750;
@@ -50,8 +50,8 @@ fn read_by_chronyd() -> Vec<Rule> {
         rule("chronyd is the source", |phase| {
             is_true(figure!(phase.daemon.synchronised.reached))
         }),
-        rule("the readers got intervals", |phase| {
-            at_least(figure!(phase.utc.kinds.chronyd), INTERVALS)
+        rule("the readers got ranges", |phase| {
+            at_least(figure!(phase.utc.kinds.chronyd), RANGES)
         }),
         utc_read(),
     ]
@@ -70,24 +70,24 @@ pub(super) fn utc_read() -> Rule {
 }
 
 pub(super) fn utc_contains_true_time() -> Rule {
-    rule("every interval contains the true time", |phase| {
+    rule("every range contains the true time", |phase| {
         equals(figure!(phase.utc.missed), 0)
     })
 }
 
-/// ntpd-rs states no bound (`docs/limits.md` of tickline-utc), so an interval may miss the true
+/// ntpd-rs states no bound (`docs/limits.md` of tickline-utc), so a range may miss the true
 /// time.
 pub(super) fn utc_misses_by_the_lie() -> Rule {
     const LIE_NS: u64 = (NTPD_RS_LIE * TENTH_NS).unsigned_abs();
     rule(
-        "an interval misses the true time by no more than the server lies",
+        "a range misses the true time by no more than the server lies",
         |phase| at_most(figure!(phase.utc.missed_ns), LIE_NS),
     )
 }
 
 pub(super) fn utc_widens() -> Rule {
     rule(
-        "in 8 s without an answer, an interval grows by 1 ppm of this time",
+        "in 8 s without an answer, a range grows by 1 ppm of this time",
         |phase| at_least(figure!(phase.grown_ns), 8_000),
     )
 }
@@ -116,8 +116,8 @@ pub(super) fn utc_kernel_synchronised() -> Rule {
 }
 
 pub(super) fn utc_by_kernel() -> Rule {
-    rule("the readers got intervals", |phase| {
-        at_least(figure!(phase.utc.kinds.kernel), INTERVALS)
+    rule("the readers got ranges", |phase| {
+        at_least(figure!(phase.utc.kinds.kernel), RANGES)
     })
 }
 
@@ -126,8 +126,8 @@ pub(super) fn utc_by_clock_bound() -> Vec<Rule> {
         rule("clock-bound's daemon is the source", |phase| {
             is_true(figure!(phase.daemon.synchronised.reached))
         }),
-        rule("the readers got intervals", |phase| {
-            at_least(figure!(phase.utc.kinds.clock_bound), INTERVALS)
+        rule("the readers got ranges", |phase| {
+            at_least(figure!(phase.utc.kinds.clock_bound), RANGES)
         }),
     ]
 }
@@ -135,13 +135,13 @@ pub(super) fn utc_by_clock_bound() -> Vec<Rule> {
 /// The scenario has tested nothing if its source was right all the time.
 pub(super) fn utc_as_wrong_as_source() -> Rule {
     rule(
-        "while the source is wrong, an interval misses the true time",
+        "while the source is wrong, a range misses the true time",
         |phase| at_least(figure!(phase.utc.missed), 1),
     )
 }
 
 pub(super) fn utc_none_near_leap_second() -> Rule {
-    rule("no interval near a leap second", |phase| {
+    rule("no range near a leap second", |phase| {
         at_least(figure!(phase.utc.kinds.leap_second), 1)
     })
 }
@@ -154,13 +154,13 @@ pub(super) fn utc_suspend_noticed() -> Rule {
 
 pub(super) fn utc_narrow() -> Rule {
     rule(
-        "half of an interval is narrower than UTC moves in a second at 400 ppm",
+        "half of a range is narrower than UTC moves in a second at 400 ppm",
         |phase| at_most(figure!(phase.utc.narrowest_ns), NARROW_NS),
     )
 }
 
 pub(super) fn utc_unknown() -> Rule {
-    rule("no reading has an interval", |phase| {
+    rule("no reading has a range", |phase| {
         equals(figure!(phase.utc.answered), 0)
     })
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_may_miss_as_a_claim_and_its_rate_do() {
+    fn a_range_may_miss_as_a_claim_and_its_rate_do() {
         let claims = Claims {
             asked: 100,
             missed_ns: 500,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_may_not_miss_by_what_the_guest_did_not_report() {
+    fn a_range_may_not_miss_by_what_the_guest_did_not_report() {
         let phases = [Phase {
             utc: Some(Utc::default()),
             ..Phase::named("steered_20")
