@@ -134,7 +134,7 @@ pub trait BenchPairs: sealed::Criterion {
 
 impl<C: sealed::Criterion> BenchPairs for C {}
 
-/// The name of a benchmark, from a `&str`, a `String`, or criterion's `BenchmarkId`.
+/// The name of a benchmark, from a `&str`, a `String`, a `&String`, or criterion's `BenchmarkId`.
 #[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
 pub struct PairId(Name);
 
@@ -152,6 +152,12 @@ impl From<&str> for PairId {
 impl From<String> for PairId {
     fn from(name: String) -> Self {
         Self(Name::Text(name))
+    }
+}
+
+impl From<&String> for PairId {
+    fn from(name: &String) -> Self {
+        Self::from(name.as_str())
     }
 }
 
@@ -411,6 +417,14 @@ mod tests {
                 bencher.iter(|| 3);
             });
         Some(time)
+    }
+
+    /// Symptom: `bench_function(&name, ..)` of a `String` compiled, and `bench_pairs` did not (E0277).
+    #[test]
+    fn a_name_may_be_a_reference_to_a_string() {
+        let name = String::from("parse");
+        let PairId(id) = PairId::from(&name);
+        assert!(matches!(id, Name::Text(text) if text == name));
     }
 
     /// Symptom: no line called a routine of `latency()` short whose turns had too few couples.
