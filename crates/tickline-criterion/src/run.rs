@@ -486,7 +486,7 @@ mod tests {
         assert_error_is_stored(&folder, &error);
     }
 
-    /// Symptom: as above.
+    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
     #[test]
     #[cfg(unix)]
     fn the_verdicts_have_the_error_of_options_that_cannot_be_passed_on() {

@@ -227,7 +227,8 @@ impl Comparison {
         mean.is_finite() && (mean.low > min || mean.high < -min)
     }
 
-    /// What the medians say. It is not "no difference found" above means that differ.
+    /// The finding about the medians. If only the means differ, it names the medians: a line below
+    /// it says that the means differ.
     fn finding(&self) -> String {
         let [_, b] = self.sides.names();
         if self.is_different() {
