@@ -7,21 +7,18 @@
 //! rounds. A difference is reported only if
 //!
 //! 1. these two ranges do not overlap, and
-//! 2. the difference is at least [`MIN_PERCENT`].
+//! 2. the difference is at least [`MIN_BASELINE_PERCENT`].
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::arguments::MIN_BASELINE_PERCENT;
 use crate::number::middle;
 use crate::pairs::collector::MoreIterations;
 use crate::results::cost_share::CostShare;
 use crate::results::text::{INDENT, Ns, signed_percent};
 use crate::statistics::interval::Interval;
-
-/// The smallest reported difference, %. A smaller one may come from a change of the core's
-/// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
-const MIN_PERCENT: f64 = 2.0;
 
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
@@ -104,7 +101,7 @@ impl Ranges {
             then_ns, now_ns, ..
         } = self;
         let do_overlap = now_ns.low <= then_ns.high && now_ns.high >= then_ns.low;
-        !do_overlap && self.percent().estimate.abs() >= MIN_PERCENT
+        !do_overlap && self.percent().estimate.abs() >= MIN_BASELINE_PERCENT
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::arguments::MIN_BUILDS_PERCENT;
 use crate::measurement::settings::Counting;
 use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
@@ -71,7 +72,7 @@ impl Sides {
     const fn min_percent(self) -> f64 {
         match self {
             Self::Routines => 1.0,
-            Self::Builds | Self::BuildsInLayouts => 0.5,
+            Self::Builds | Self::BuildsInLayouts => MIN_BUILDS_PERCENT,
         }
     }
 
