@@ -105,8 +105,8 @@ mod tests {
     use super::*;
     use tickline::background::BackgroundThread;
 
-    /// Symptom: "CPUID does not call the counter invariant" was all that a user in a virtual machine
-    /// read.
+    /// Symptom: "CPUID does not call the counter invariant" was all that a user in a virtual
+    /// machine read.
     #[test]
     fn the_text_of_a_closed_gate_has_the_setting_that_opens_it() {
         for (reason, setting) in [
