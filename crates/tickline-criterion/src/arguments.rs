@@ -35,6 +35,14 @@ const PADDING: &str = "TICKLINE_CRITERION_PADDING";
 /// The smallest number of layouts, if builds have several: each is a replicate.
 pub(crate) const MIN_LAYOUTS: usize = 6;
 
+/// The smallest difference of two builds that counts, %. A smaller one can come from the addresses
+/// of code that the interval does not have in it.
+pub(crate) const MIN_BUILDS_PERCENT: f64 = 0.5;
+
+/// The smallest difference from a stored run that counts, %. A smaller one may come from a change
+/// of the core's frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
+pub(crate) const MIN_BASELINE_PERCENT: f64 = 2.0;
+
 /// This crate's own options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Options {
@@ -283,7 +291,24 @@ impl Options {
                     .to_owned(),
             );
         }
-        Ok(())
+        self.check_max_regression(compares)
+    }
+
+    /// Whether the limit is as large as a difference that counts: a smaller limit would fail a
+    /// benchmark of which a line says that no difference was found.
+    fn check_max_regression(&self, has_baseline: bool) -> Result<(), String> {
+        let (least, from) = if has_baseline {
+            (MIN_BASELINE_PERCENT, "a stored run")
+        } else {
+            (MIN_BUILDS_PERCENT, "the other build")
+        };
+        match self.max_regression_percent {
+            Some(limit) if limit < least => Err(format!(
+                "--max-regression {limit}% is too small: a difference from {from} counts from {least} % on; give \
+                 {least}% or more"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether criterion measures, if an option needs that.

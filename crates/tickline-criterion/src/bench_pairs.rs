@@ -66,9 +66,29 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, M
 ///                         43 % of a pair is the cost of its readings, and a pair adds some ns to each time; let an iteration do more
 /// ```
 ///
-/// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
 /// `report/pairs.svg` is a plot of the histogram, at the end of criterion's report of the
-/// benchmark.
+/// benchmark. `new/pairs.json` next to criterion's files has these keys. Times are ns of an
+/// iteration; where a pair has several, the mean over them:
+///
+/// | key | value |
+/// |---|---|
+/// | `quantiles_ns` | the times `p50`, `p90`, `p99`, `p99_9` and `max` |
+/// | `mean_ns` | the mean of the pairs that count |
+/// | `histogram_ns` | the pairs that count: lists of a time and its number of pairs, in rising order |
+/// | `sample_times_ns` | the time in each of criterion's samples |
+/// | `pairs`, `pairs_counted` | the number of pairs, and of those that count |
+/// | `iterations_per_pair` | the number of iterations in a pair |
+/// | `disturbed_are` | `excluded` or `included` |
+/// | `disturbed`, `disturbed_max_ns` | by [disturbance](crate#distributions), the number of pairs, and the longest time (`null`: none) |
+/// | `clock_codes` | the codes of the disturbance `clock` |
+/// | `long_pairs_kept` | the number of long pairs that count as the routine's own |
+/// | `samples_disturbed` | the number of criterion's samples without an undisturbed pair |
+/// | `samples_untrusted` | the number of those during which the clock did not trust the counter |
+/// | `pair_cost_subtracted_ns`, `pair_cost_share` | the cost of a pair's readings that is subtracted, ns, and the share of the cost in the median pair |
+/// | `resolution_ns` | the clock's resolution, ns |
+/// | `measured_by` | the [clock](crate::comparisons#the-file-of-verdicts): `counter` or `os_clock` |
+/// | `benchmark`, `version` | criterion's name of the benchmark, and the version of this format: 1 |
+/// | `baseline` | with `--baseline`, the comparison with that run |
 ///
 /// criterion gets the mean of the pairs that count, so its own lines and plots are about these
 /// pairs. The crate takes further pairs in place of disturbed ones, up to twice as many as
@@ -134,7 +154,7 @@ pub trait BenchPairs: sealed::Criterion {
 
 impl<C: sealed::Criterion> BenchPairs for C {}
 
-/// The name of a benchmark, from a `&str`, a `String`, or criterion's `BenchmarkId`.
+/// The name of a benchmark, from a `&str`, a `String`, a `&String`, or criterion's `BenchmarkId`.
 #[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
 pub struct PairId(Name);
 
@@ -152,6 +172,12 @@ impl From<&str> for PairId {
 impl From<String> for PairId {
     fn from(name: String) -> Self {
         Self(Name::Text(name))
+    }
+}
+
+impl From<&String> for PairId {
+    fn from(name: &String) -> Self {
+        Self::from(name.as_str())
     }
 }
 
@@ -411,6 +437,14 @@ mod tests {
                 bencher.iter(|| 3);
             });
         Some(time)
+    }
+
+    /// Symptom: `bench_function(&name, ..)` of a `String` compiled, and `bench_pairs` did not (E0277).
+    #[test]
+    fn a_name_may_be_a_reference_to_a_string() {
+        let name = String::from("parse");
+        let PairId(id) = PairId::from(&name);
+        assert!(matches!(id, Name::Text(text) if text == name));
     }
 
     /// Symptom: no line called a routine of `latency()` short whose turns had too few couples.

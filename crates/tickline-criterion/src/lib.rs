@@ -26,13 +26,15 @@
 //! ```
 //!
 //! To convert existing benchmarks, write `&mut Criterion<CounterTime>` in place of
-//! `&mut Criterion`, and one of these:
+//! `&mut Criterion`, and change these:
 //!
 //! | there is | it becomes |
 //! |---|---|
 //! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::new_or_wall_time())` after `config` |
 //! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]) |
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]) |
+//! | a helper's `&mut Bencher` | `&mut Bencher<'_, CounterTime>`; for [`BenchPairs`] `&mut PairBencher<'_>` |
+//! | a helper's `&mut BenchmarkGroup<'_, WallTime>` | `&mut BenchmarkGroup<'_, CounterTime>` |
 //!
 //! - The short form is for `WallTime` only. With `&mut Criterion<CounterTime>` it does not compile:
 //!   `error[E0308]: mismatched types`, with "expected `&mut Criterion<CounterTime>`, found

@@ -60,6 +60,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
 /// | 2 | nothing could be compared, or `--save-baseline` could not store a benchmark of this crate's |
 /// | 3 | none is slower, and at least one is undecided |
+/// | 101 | a benchmark has panicked |
 ///
 /// Exit code 2 comes with a printed reason:
 ///
@@ -486,7 +487,7 @@ mod tests {
         assert_error_is_stored(&folder, &error);
     }
 
-    /// Symptom: as above.
+    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
     #[test]
     #[cfg(unix)]
     fn the_verdicts_have_the_error_of_options_that_cannot_be_passed_on() {

@@ -238,6 +238,35 @@ fn an_argument_that_is_nearly_an_option_is_named_with_the_option() {
     }
 }
 
+/// Symptom: "no difference found" was above exit code 1: of +0.3 % (0.1 to 0.5 %) with a limit of
+/// 0 %, or of +1.5 % from a baseline with one of 1 %.
+#[test]
+fn a_limit_below_the_smallest_difference_that_counts_is_refused() {
+    for (line, limit, from, least) in [
+        ("--against x", "0", "the other build", "0.5"),
+        ("--against x", "0.49", "the other build", "0.5"),
+        ("--baseline main", "1.9", "a stored run", "2"),
+        ("--against x --baseline main", "0.5", "a stored run", "2"),
+    ] {
+        let error = take(&format!("{line} --max-regression {limit}%"));
+        let expected = format!(
+            "--max-regression {limit}% is too small: a difference from {from} counts from {least} % on; give {least}% \
+             or more"
+        );
+        assert_eq!(error, Err(expected), "{line}");
+    }
+}
+
+#[test]
+fn a_limit_of_the_smallest_difference_that_counts_is_taken() {
+    for line in [
+        "--against x --max-regression 0.5%",
+        "--baseline main --max-regression 2%",
+    ] {
+        assert!(take(line).is_ok(), "{line}");
+    }
+}
+
 #[test]
 fn a_wrong_value_is_named_with_what_it_should_be() {
     for (line, error) in [

@@ -64,7 +64,7 @@ impl Error {
     pub(crate) fn closed(reason: Reason) -> Self {
         Self::new(
             ErrorKind::GateClosed(reason),
-            format!("the counter can't be used: {reason}"),
+            format!("the counter can't be used: {reason}{}", advice(reason)),
         )
     }
 
@@ -83,10 +83,45 @@ impl fmt::Display for Error {
 
 impl StdError for Error {}
 
+/// The settings of this crate that permit the use of the counter, and where they are right, to
+/// follow the reason's text. Empty if there are none.
+const fn advice(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NotInvariant => {
+            "; in a virtual machine whose host's counter is invariant, \
+             CounterTime::builder().clock(tickline::Clock::builder().assume_invariant()) permits its use"
+        }
+        Reason::KernelRejected => {
+            "; if the kernel's cause does not matter here, \
+             CounterTime::builder().clock(tickline::Clock::builder().trust(tickline::Trust::Measured)) compares the \
+             CPUs' counters instead"
+        }
+        _ => "",
+    }
+}
+
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
     use tickline::background::BackgroundThread;
+
+    /// Symptom: "CPUID does not call the counter invariant" was all that a user in a virtual
+    /// machine read.
+    #[test]
+    fn the_text_of_a_closed_gate_has_the_setting_that_opens_it() {
+        for (reason, setting) in [
+            (Reason::NotInvariant, ".assume_invariant())"),
+            (Reason::KernelRejected, ".trust(tickline::Trust::Measured))"),
+        ] {
+            let text = Error::closed(reason).to_string();
+            let begin = format!("the counter can't be used: {reason}; ");
+            assert!(text.starts_with(&begin), "{text}");
+            let call = format!("CounterTime::builder().clock(tickline::Clock::builder(){setting} ");
+            assert!(text.contains(&call), "{text}");
+        }
+        let text = Error::closed(Reason::Stuck).to_string();
+        assert_eq!(text, "the counter can't be used: the counter stands still");
+    }
 
     /// Symptom: the line "measuring with WallTime" did not say why.
     #[test]

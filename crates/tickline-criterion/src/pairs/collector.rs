@@ -54,6 +54,17 @@ pub(crate) enum PairSize {
     One,
 }
 
+/// What gives a pair of a benchmark more iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MoreIterations {
+    /// `cost_share()`, or turns with another build.
+    CostShare,
+    /// `cost_share()` in place of `latency()`, which gives a pair one iteration also in turns.
+    InPlaceOfLatency,
+    /// Nothing: each future is a pair, also in turns.
+    Nothing,
+}
+
 /// A visit to a copy of the routines' code.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
@@ -264,6 +275,18 @@ impl<const N: usize> Collector<N> {
     /// have one in any case, and leave it undecided.
     pub(crate) fn has_pairs_of_one(&self) -> bool {
         self.pair_size == PairSize::One && self.iterations_per_pair.is_some()
+    }
+
+    /// What gives a pair more iterations. Only futures, which have one in each pair, leave the number
+    /// of iterations undecided.
+    pub(crate) fn more_iterations(&self) -> MoreIterations {
+        if self.iterations_per_pair.is_none() {
+            MoreIterations::Nothing
+        } else if self.pair_size == PairSize::One {
+            MoreIterations::InPlaceOfLatency
+        } else {
+            MoreIterations::CostShare
+        }
     }
 
     /// Chooses the number of iterations in a pair, once, by [`PairSize`]. `trial_ticks` takes a

@@ -6,6 +6,11 @@
 //! ([`noise_loop`](crate::measurement::noise_loop)). If a slice has no more long pairs than
 //! expected interrupts, these pairs were interrupted. If it has more, the routine itself is
 //! sometimes slow, and all of them count.
+//!
+//! | rejected | price |
+//! |---|---|
+//! | counting each pair that is longer than the loop's longest gap | the loop runs for a sixteenth of the time or less, so most pauses of some ms are longer than any gap it has seen. In a VM whose hypervisor does not report steal, most such pauses would count |
+//! | counting a preempted slow call without its wait, which the CPU clock and the run delay say | the caches are cold afterwards; a preemption between the pair and the question hides a part of the wait; and where slow calls count that were preempted, and fast ones do not, the tail is too heavy |
 
 use crate::measurement::noise_loop::Noise;
 use crate::number::as_f64;

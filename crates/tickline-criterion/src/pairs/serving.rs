@@ -26,8 +26,8 @@ use crate::pairs::system_facts;
 /// The beginning of a line for the driving process. criterion and the benchmark print other lines.
 pub(crate) const MARK: &str = "tickline-criterion: ";
 
-/// The largest number of compared pairs in a slice. Only slices of futures and of
-/// single iterations have more.
+/// The largest number of compared pairs in a slice. Only slices of futures and of single iterations
+/// have more.
 const MAX_PAIRS: usize = 8_192;
 
 /// A request for a slice.

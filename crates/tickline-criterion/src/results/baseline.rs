@@ -7,20 +7,18 @@
 //! rounds. A difference is reported only if
 //!
 //! 1. these two ranges do not overlap, and
-//! 2. the difference is at least [`MIN_PERCENT`].
+//! 2. the difference is at least [`MIN_BASELINE_PERCENT`].
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::arguments::MIN_BASELINE_PERCENT;
 use crate::number::middle;
+use crate::pairs::collector::MoreIterations;
 use crate::results::cost_share::CostShare;
 use crate::results::text::{INDENT, Ns, signed_percent};
 use crate::statistics::interval::Interval;
-
-/// The smallest reported difference, %. A smaller one may come from a change of the core's
-/// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
-const MIN_PERCENT: f64 = 2.0;
 
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
@@ -103,7 +101,7 @@ impl Ranges {
             then_ns, now_ns, ..
         } = self;
         let do_overlap = now_ns.low <= then_ns.high && now_ns.high >= then_ns.low;
-        !do_overlap && self.percent().estimate.abs() >= MIN_PERCENT
+        !do_overlap && self.percent().estimate.abs() >= MIN_BASELINE_PERCENT
     }
 }
 
@@ -118,11 +116,13 @@ pub(crate) struct Change {
     /// The larger of both runs' shares of the pair's cost; `None` of comparisons of routines, whose
     /// pairs have enough iterations.
     cost_share: Option<CostShare>,
+    /// What gives a pair of this run's more iterations.
+    more: MoreIterations,
 }
 
 impl Change {
     /// `None` if one of the runs has too few parts.
-    pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
+    pub(crate) fn new(name: &str, then: &Value, now: &Value, more: MoreIterations) -> Option<Self> {
         let ranges = |key, a_key| Ranges::new(then, now, key, a_key);
         Some(Self {
             name: name.to_owned(),
@@ -133,12 +133,13 @@ impl Change {
                 .into_iter()
                 .filter_map(CostShare::of_run)
                 .max_by(|one, other| one.0.total_cmp(&other.0)),
+            more,
         })
     }
 
     /// Why a slowdown may be larger than the change says, and what to do.
     pub(crate) fn why_hidden(&self) -> Option<String> {
-        self.cost_share?.why_hidden_by_baseline()
+        self.cost_share?.why_hidden_by_baseline(self.more)
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -186,6 +187,11 @@ mod tests {
     use super::*;
     use crate::statistics::signed_rank::tests::uniform;
 
+    /// The change of a benchmark with `iter`.
+    fn change_of(then: &Value, now: &Value) -> Option<Change> {
+        Change::new("main", then, now, MoreIterations::CostShare)
+    }
+
     /// A run of 100 samples, scattered by 1 % around `ns`.
     fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {
         let samples: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
@@ -197,7 +203,7 @@ mod tests {
         let mut uniform = uniform(3);
         let then = run(200.0, &mut uniform);
         for (ns, is_different) in [(200.0, false), (203.0, false), (206.0, true), (194.0, true)] {
-            let change = Change::new("main", &then, &run(ns, &mut uniform)).expect("100 samples");
+            let change = change_of(&then, &run(ns, &mut uniform)).expect("100 samples");
             assert_eq!(change.parts.are_different(), is_different, "{change}");
         }
     }
@@ -211,7 +217,7 @@ mod tests {
     #[test]
     fn a_difference_is_at_least_two_percent() {
         for (ns, is_different) in [(196.1, false), (203.9, false), (204.1, true), (195.9, true)] {
-            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten samples");
+            let change = change_of(&exact(200.0), &exact(ns)).expect("ten samples");
             assert_eq!(change.parts.are_different(), is_different, "{change}");
         }
     }
@@ -223,7 +229,7 @@ mod tests {
             let samples: Vec<u32> = (from..from + 20).collect();
             json!({ "sample_times_ns": samples })
         };
-        let change = Change::new("main", &run(100), &run(109)).expect("20 samples");
+        let change = change_of(&run(100), &run(109)).expect("20 samples");
         // The middle nine tenths of 20 samples leave out one at each end.
         let expected = [(118.0, 110.0), (109.5, 118.5), (101.0, 127.0)]
             .map(|(then, now)| (now - then) / then * 100.0);
@@ -247,7 +253,7 @@ mod tests {
             ),
             (201.0, "+0.50 %", "no difference found"),
         ] {
-            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten samples");
+            let change = change_of(&exact(200.0), &exact(ns)).expect("ten samples");
             let text = change.to_string();
             let lines: Vec<_> = text.lines().map(str::trim).collect();
             assert_eq!(
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_json_says_that_the_runs_took_no_turns() {
-        let change = Change::new("main", &exact(200.0), &exact(210.0)).expect("ten samples");
+        let change = change_of(&exact(200.0), &exact(210.0)).expect("ten samples");
         assert_eq!(
             change.json(),
             json!({
@@ -300,7 +306,7 @@ mod tests {
                 "mean_rounds_ns": ([mean_ns; 10]), "mean_a_ns": 200.0,
             })
         };
-        let change = Change::new("main", &comparison(2.0), &comparison(502.0)).expect("ten rounds");
+        let change = change_of(&comparison(2.0), &comparison(502.0)).expect("ten rounds");
         assert!(!change.parts.are_different(), "{change}");
         let means = change.means.expect("means");
         assert!(means.are_different(), "{change}");
@@ -314,7 +320,7 @@ mod tests {
     #[test]
     fn a_change_of_the_difference_is_in_percent_of_a() {
         let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
-        let change = Change::new("main", &comparison(1.0), &comparison(2.5)).expect("ten rounds");
+        let change = change_of(&comparison(1.0), &comparison(2.5)).expect("ten rounds");
         assert!(
             (change.parts.percent().estimate - 1.5).abs() < 1e-9 && !change.parts.are_different(),
             "{change}"
@@ -323,7 +329,7 @@ mod tests {
                     (2.50 ns to 2.50 ns): +1.50 % of A: no difference found";
         assert!(change.to_string().contains(text), "{change}");
         assert!(
-            Change::new("main", &comparison(1.0), &comparison(-1.5))
+            change_of(&comparison(1.0), &comparison(-1.5))
                 .expect("ten rounds")
                 .parts
                 .are_different()
@@ -334,7 +340,7 @@ mod tests {
     #[test]
     fn of_a_time_of_zero_the_text_has_no_percentage() {
         for (ns, finding) in [(0.0, "no difference found"), (2.0, "slower now")] {
-            let change = Change::new("main", &exact(0.0), &exact(ns)).expect("ten samples");
+            let change = change_of(&exact(0.0), &exact(ns)).expect("ten samples");
             let expected = format!("now {time} ({time} to {time}): {finding}", time = Ns(ns));
             let text = change.to_string();
             assert!(text.contains(&expected), "{text}");
@@ -345,7 +351,7 @@ mod tests {
     fn a_run_of_short_pairs_hides_a_part_of_a_slowdown() {
         let run = |share: f64| json!({ "sample_times_ns": ([20.0; 10]), "pair_cost_share": share });
         for (then, now, is_hidden) in [(0.5, 0.01, true), (0.01, 0.5, true), (0.01, 0.09, false)] {
-            let change = Change::new("main", &run(then), &run(now)).expect("ten samples");
+            let change = change_of(&run(then), &run(now)).expect("ten samples");
             assert_eq!(change.why_hidden().is_some(), is_hidden, "{change}");
             let text = change.to_string();
             assert_eq!(
@@ -363,7 +369,7 @@ mod tests {
             json!({ "sample_times_ns": [] }),
             json!({ "sample_times_ns": ([1.0; 9]) }),
         ] {
-            assert_eq!(Change::new("main", &few, &exact(1.0)), None);
+            assert_eq!(change_of(&few, &exact(1.0)), None);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::arguments::MIN_BUILDS_PERCENT;
 use crate::measurement::settings::Counting;
 use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
@@ -71,7 +72,7 @@ impl Sides {
     const fn min_percent(self) -> f64 {
         match self {
             Self::Routines => 1.0,
-            Self::Builds | Self::BuildsInLayouts => 0.5,
+            Self::Builds | Self::BuildsInLayouts => MIN_BUILDS_PERCENT,
         }
     }
 
@@ -227,7 +228,8 @@ impl Comparison {
         mean.is_finite() && (mean.low > min || mean.high < -min)
     }
 
-    /// What the medians say. It is not "no difference found" above means that differ.
+    /// The finding about the medians. If only the means differ, it names the medians: a line below
+    /// it says that the means differ.
     fn finding(&self) -> String {
         let [_, b] = self.sides.names();
         if self.is_different() {

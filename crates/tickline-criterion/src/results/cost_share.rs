@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::pairs::collector::SHARE_IN_TURNS;
+use crate::pairs::collector::{MoreIterations, SHARE_IN_TURNS};
 
 /// The largest share, for a percentage to be judged. What a pair adds beyond its subtracted cost is
 /// shorter than that cost (5 to 14 ns of 17 ns or more on machines with an AMD EPYC). At this share
@@ -60,12 +60,20 @@ impl CostShare {
 
     /// Why a percentage of a run is too small that is a baseline or is compared with one, and what
     /// to do.
-    pub(crate) fn why_hidden_by_baseline(self) -> Option<String> {
+    pub(crate) fn why_hidden_by_baseline(self, more: MoreIterations) -> Option<String> {
         let reason = self.why_hidden()?;
-        Some(format!(
-            "{reason}; let an iteration do more, or time many in a row: put cost_share({SHARE_IN_TURNS}) before iter \
-             and save the baseline again, or use --against PROGRAM"
-        ))
+        let or = match more {
+            MoreIterations::CostShare => format!(
+                ", or time many in a row: put cost_share({SHARE_IN_TURNS}) before iter and save the baseline again, or \
+                 use --against PROGRAM"
+            ),
+            MoreIterations::InPlaceOfLatency => format!(
+                ", or time many in a row: put cost_share({SHARE_IN_TURNS}) in place of latency() and save the baseline \
+                 again"
+            ),
+            MoreIterations::Nothing => String::new(),
+        };
+        Some(format!("{reason}; let an iteration do more{or}"))
     }
 }
 
@@ -87,6 +95,29 @@ mod tests {
         assert!(line.starts_with("79 % of a pair is the cost"), "{line}");
         assert!(line.ends_with("let an iteration do more"), "{line}");
         assert_eq!(CostShare(0.1).why_too_long(), None);
+    }
+
+    /// Symptom: the advice about a future was to call `cost_share`, with which `iter_async` panics, or
+    /// to compare by `--against`, where its pairs are as short.
+    #[test]
+    fn the_advice_about_a_baseline_is_what_the_benchmark_can_do() {
+        for (more, advice) in [
+            (
+                MoreIterations::CostShare,
+                ", or time many in a row: put cost_share(0.01) before iter and save the baseline again, or use \
+                 --against PROGRAM",
+            ),
+            (
+                MoreIterations::InPlaceOfLatency,
+                ", or time many in a row: put cost_share(0.01) in place of latency() and save the baseline again",
+            ),
+            (MoreIterations::Nothing, ""),
+        ] {
+            let line = CostShare(0.5).why_hidden_by_baseline(more);
+            let line = line.expect("a short pair");
+            let end = format!(" of a slowdown; let an iteration do more{advice}");
+            assert!(line.ends_with(&end), "{line}");
+        }
     }
 
     #[test]

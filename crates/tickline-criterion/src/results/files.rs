@@ -12,7 +12,7 @@ use crate::arguments::{self, Options, hints};
 use crate::criterion_folder::{find, full_name, is_run, likely_root, read, why_not_writable};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::message::Messages;
-use crate::pairs::collector::Collector;
+use crate::pairs::collector::{Collector, MoreIterations};
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::cost_share::CostShare;
@@ -171,13 +171,17 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 }
 
 /// The comparison of this run with a baseline, or what there is to say without it.
-fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, Judgement> {
+fn change(
+    then: &Result<Baseline, String>,
+    now: &Value,
+    more: MoreIterations,
+) -> Result<Change, Judgement> {
     match then {
         Ok(then) => {
             if let Some(error) = then.why_other_clock(now) {
                 return Err(Judgement::undecided(ReasonCode::OtherClock.with(error)));
             }
-            Change::new(&then.name, &then.json, now).ok_or_else(|| {
+            Change::new(&then.name, &then.json, now, more).ok_or_else(|| {
                 let error = format!(
                     "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick \
                      mode; measure both runs without --quick"
@@ -218,8 +222,9 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     {
         messages.print(&line);
     }
-    let change = then.as_ref().map(|then| change(then, &files.json));
-    let has_named_short_pairs = print_change(messages, change.as_ref(), &files);
+    let more = collector.more_iterations();
+    let change = then.as_ref().map(|then| change(then, &files.json, more));
+    let has_named_short_pairs = print_change(messages, change.as_ref(), &files, more);
     if let Some(Ok(change)) = &change {
         files.json["baseline"] = change.json();
     }
@@ -265,6 +270,7 @@ fn print_change(
     messages: Messages,
     change: Option<&Result<Change, Judgement>>,
     files: &Files<'_>,
+    more: MoreIterations,
 ) -> bool {
     match change {
         Some(Ok(change)) => {
@@ -285,7 +291,9 @@ fn print_change(
         None => {}
     }
     let line = match files.reference {
-        Reference::Baseline => saved_name().and_then(|name| why_too_short(&name, &files.json)),
+        Reference::Baseline => {
+            saved_name().and_then(|name| why_too_short(&name, &files.json, more))
+        }
         Reference::OtherBuild => None,
     };
     if let Some(line) = &line {
@@ -306,8 +314,8 @@ fn saved_name() -> Option<String> {
 
 /// The line about a run that becomes the baseline `name`, and that later runs can't be compared
 /// with in percent.
-fn why_too_short(name: &str, run: &Value) -> Option<String> {
-    let reason = CostShare::of_run(run)?.why_hidden_by_baseline()?;
+fn why_too_short(name: &str, run: &Value, more: MoreIterations) -> Option<String> {
+    let reason = CostShare::of_run(run)?.why_hidden_by_baseline(more)?;
     Some(format!("{INDENT}baseline {name}: this run is {reason}"))
 }
 
@@ -416,7 +424,10 @@ mod tests {
     /// Symptom: only the run that was compared with it said so, when it was too late.
     #[test]
     fn a_run_of_short_pairs_is_named_when_it_becomes_the_baseline() {
-        let line_about = |share: f64| why_too_short("main", &json!({ "pair_cost_share": share }));
+        let line_about = |share: f64| {
+            let run = json!({ "pair_cost_share": share });
+            why_too_short("main", &run, MoreIterations::CostShare)
+        };
         let line = line_about(0.45).expect("a line");
         let expected =
             "baseline main: this run is too short for a percentage: 45 % of a pair is the cost";

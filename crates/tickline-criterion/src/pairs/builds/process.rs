@@ -212,7 +212,8 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_secs(50));
     }
 
-    /// Symptom: as above, and the reply of a process that had ended was awaited.
+    /// Symptom: a process that the benchmark had started kept the pipe open, and the reply of the
+    /// benchmark's process, which had ended, was awaited.
     #[test]
     fn a_process_that_has_ended_without_a_reply_is_an_error() {
         let begin = Instant::now();

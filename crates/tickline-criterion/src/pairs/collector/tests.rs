@@ -419,6 +419,30 @@ fn futures_have_no_pairs_of_one_iteration_by_choice() {
     assert!(collector.has_pairs_of_one());
 }
 
+/// Symptom: the advice about a future was to call `cost_share`, with which `iter_async` panics.
+#[test]
+fn nothing_gives_a_pair_of_a_future_more_iterations() {
+    for pair_size in [PairSize::Usual, PairSize::One] {
+        let mut collector = collector::<1>(None);
+        collector.pair_size = pair_size;
+        assert_eq!(collector.more_iterations(), MoreIterations::Nothing);
+    }
+}
+
+#[test]
+fn cost_share_gives_a_pair_more_iterations_perhaps_in_place_of_latency() {
+    for (pair_size, expected) in [
+        (PairSize::Usual, MoreIterations::CostShare),
+        (PairSize::CostShare(0.5), MoreIterations::CostShare),
+        (PairSize::One, MoreIterations::InPlaceOfLatency),
+    ] {
+        let mut collector = collector::<1>(None);
+        collector.pair_size = pair_size;
+        collector.choose_iterations_per_pair(Inputs::None, |_| 1_000_000);
+        assert_eq!(collector.more_iterations(), expected, "{pair_size:?}");
+    }
+}
+
 /// If criterion tests or profiles, it converts one sample at most.
 #[test]
 fn criterion_has_measured_after_the_second_sample() {

@@ -114,7 +114,9 @@ fn slower_mean(
     Some(Judgement::new(Conclusion::Slower, reason))
 }
 
-/// Judges the medians; with a baseline, the medians of samples, which are means.
+/// Judges the medians; with a baseline, the medians of samples, which are means. The options refuse
+/// a limit below the smallest difference that counts, so that what is slower than allowed is found
+/// different, too.
 fn judge_median(
     options: &Options,
     compared_with: ComparedWith,

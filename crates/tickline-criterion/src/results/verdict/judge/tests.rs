@@ -400,8 +400,8 @@ fn slower_and_undecided(
     })
 }
 
-/// The level of the interval, on one side. A limit of 0 % is the one that equal builds exceed
-/// most often.
+/// The level of the interval, on one side. A limit of 0 %, which the options refuse, is the one
+/// that equal builds exceed most often.
 #[test]
 fn at_most_2_5_percent_of_equal_builds_are_slower_than_any_limit() {
     let limit_of_zero = Options {
