@@ -263,11 +263,15 @@ pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const SLOW: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 
+/// The width of a terminal that reports none, as a serial console, columns.
+const CONSOLE: usize = 80;
+
+/// The width of the output if it goes to no terminal, columns.
+const NO_TERMINAL: usize = 100;
+
 /// The width of the output, columns: the value of the variable COLUMNS, or else the width of the
-/// terminal. A serial console reports no width.
+/// terminal.
 pub(crate) fn columns() -> usize {
-    const CONSOLE: usize = 80;
-    const NO_TERMINAL: usize = 100;
     let chosen = std::env::var("COLUMNS").ok();
     chosen
         .as_deref()
@@ -293,6 +297,14 @@ mod tests {
             columns,
             text: String::new(),
         }
+    }
+
+    /// Symptom: the help had the width of a terminal alone.
+    #[test]
+    fn the_help_has_the_widths_that_are_taken_by_default() {
+        let help = crate::args::help::text(crate::args::help::PROGRAM);
+        let widths = format!("{CONSOLE} if unknown; {NO_TERMINAL} without a terminal)");
+        assert!(help.contains(&widths), "{help}");
     }
 
     #[test]

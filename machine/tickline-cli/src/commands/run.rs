@@ -504,7 +504,8 @@ fn reason_not_serving(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
     (!found.is_served).then_some(match found.phase {
-        LeasePhase::Off => "it is switched off",
+        LeasePhase::Off if found.is_switched_off => "it is switched off",
+        LeasePhase::Off => "no server publishes a line",
         LeasePhase::NoLine | LeasePhase::FirstPublication => "it has no line",
         _ => "its server is gone or stopped",
     })

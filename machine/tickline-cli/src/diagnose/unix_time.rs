@@ -246,8 +246,8 @@ pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
             )
             .seen(seen_bound)
             .fix(format!(
-                "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
-                 maxpoll): {}",
+                "{}: {}",
+                smaller_error(document, most_ns),
                 daemons::server_commands(document)
             )),
         );
@@ -273,6 +273,25 @@ pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
         "see whether an NTP daemon runs, and reaches its servers: {}",
         daemons::server_commands(document)
     )))
+}
+
+/// How the error becomes smaller than this, ns. Under systemd-timesyncd the error is only the
+/// kernel's assumption, which nearer servers do not change.
+fn smaller_error(document: &Document, most_ns: i64) -> String {
+    let daemon = document.machine.ntp_daemon.as_ref();
+    match daemon.map(|daemon| daemon.name.as_str()) {
+        Some("systemd-timesyncd") => format!(
+            "let less than {} pass between two polls (PollIntervalMaxSec= in timesyncd.conf), or \
+             run chronyd in its place, which states its own error",
+            span(most_ns.saturating_mul(GROWTH))
+        ),
+        Some(_) => "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
+                    maxpoll)"
+            .to_owned(),
+        None => "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
+                 maxpoll; under systemd-timesyncd PollIntervalMaxSec=)"
+            .to_owned(),
+    }
 }
 
 /// Unix time was stepped while tickline's clock looked at it.

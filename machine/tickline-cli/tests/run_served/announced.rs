@@ -187,6 +187,23 @@ fn a_fast_clock_is_left_as_it_is_in_an_outer_run() {
     assert_begins(in_outer_run(&served, library, "", "on"), fast);
 }
 
+/// Symptom: "it is switched off" between `serve on` and the start of a server.
+#[test]
+fn a_page_that_was_switched_on_lacks_a_server() {
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
+    for word in ["off", "on"] {
+        let switched = output(common::tickline(&["serve", word, "--page"]).arg(&served.page));
+        assert_eq!(switched.status.code(), Some(0), "{switched:?}");
+    }
+    let line = format!(
+        "true asks the kernel until {} is served: no server publishes a line",
+        served.page.display()
+    );
+    assert_says(served.run(&["true"]), &line);
+}
+
 /// Symptom: "true has the clock of PAGE".
 #[test]
 fn a_page_that_is_off_is_called_off() {

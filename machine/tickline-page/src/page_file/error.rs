@@ -138,7 +138,8 @@ impl fmt::Display for PageErrorCause {
             Self::UnknownWord { word } => write!(
                 f,
                 "no server has written its word {word:#x}, so another process has changed the \
-                 page: move it away, and start its server, which makes a new one"
+                 page: move it away, start its server, which makes a new one, and restart the \
+                 programs that read the old one"
             ),
             Self::Changed(error) => error.fmt(f),
             Self::Counter(reason) => reason.fmt(f),
@@ -252,6 +253,12 @@ mod tests {
             (
                 PageErrorCause::Served { process: Some(7) },
                 "stop that one, or name another page",
+            ),
+            // Symptom: programs that read the old page never found the new one.
+            (
+                PageErrorCause::UnknownWord { word: 7 },
+                "move it away, start its server, which makes a new one, and restart the programs \
+                 that read the old one",
             ),
             (
                 PageErrorCause::UnknownOffset { time_namespace: 7 },

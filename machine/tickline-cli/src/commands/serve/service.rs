@@ -22,9 +22,13 @@ pub(super) enum ServiceManager {
     Elsewhere,
     /// The user of this number, whose folder has the page, while root runs this process.
     User(u32),
-    /// A person or another program.
+    /// A person or another program, such as a container's runtime.
     Other,
 }
+
+/// The folders below which systemd looks for units (systemd.unit(5)), as far as packages and
+/// administrators write to them.
+const UNIT_FOLDERS: [&str; 5] = ["etc", "run", "usr/local/lib", "usr/lib", "lib"];
 
 /// Who may write to the place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,20 +65,26 @@ impl ServiceManager {
     }
 
     /// As [`of`](Self::of), by the place of the page, by the path of this user's page, and by the
-    /// folders below `root`: systemd makes the one (sd_booted(3)), and OpenRC the other.
+    /// files below `root`. systemd runs if its folder is there (sd_booted(3)), and OpenRC likewise.
+    /// Neither runs the server if it has no unit or script of tickline, as on a node of Kubernetes.
     fn choose(page: &Path, place: Place, own: Option<&Path>, root: &Path) -> Self {
         match place {
             Place::ReadOnly => return Self::Elsewhere,
             Place::OfUser(user) => return Self::User(user),
             Place::Writable => {}
         }
-        let has_systemd = root.join("run/systemd/system").exists();
-        let has_openrc = root.join("run/openrc").exists();
-        if page == page::of_machine() && has_systemd {
+        let has = |path: &str| root.join(path).exists();
+        let has_unit = |kind: &str| {
+            let unit = format!("systemd/{kind}/tickline.service");
+            let mut paths = UNIT_FOLDERS.iter().map(|folder| format!("{folder}/{unit}"));
+            has("run/systemd/system") && paths.any(|path| has(&path))
+        };
+        let has_script = || has("run/openrc") && has("etc/init.d/tickline");
+        if page == page::of_machine() && has_unit("system") {
             Self::Systemd
-        } else if page == page::of_machine() && has_openrc {
+        } else if page == page::of_machine() && has_script() {
             Self::OpenRc
-        } else if Some(page) == own && has_systemd {
+        } else if Some(page) == own && has_unit("user") {
             Self::SystemdOfUser
         } else {
             Self::Other
@@ -93,7 +103,11 @@ impl ServiceManager {
                 )
             }
             Self::OpenRc => "rc-service tickline restart, or `tickline serve`, as root".to_owned(),
-            Self::Other if page == page::of_machine() => "`tickline serve`, as root".to_owned(),
+            Self::Other if page == page::of_machine() => {
+                "restart what runs one here, such as a pod or container; if nothing does, \
+                 `tickline serve`, as root"
+                    .to_owned()
+            }
             Self::Elsewhere => "do so where the page can be written, such as on the host of a \
                                 container (its mount is read-only here)"
                 .to_owned(),
@@ -113,7 +127,8 @@ impl ServiceManager {
             Self::OpenRc => "rc-service tickline status; grep tickline /var/log/messages",
             Self::Elsewhere => "`tickline serve status` on the host, if this is a container",
             Self::User(_) | Self::Other => {
-                "the log of the server (its standard error, or the system's log)"
+                "the log of the server (its standard error, the system's log, or that of a pod \
+                 or container)"
             }
         }
     }
@@ -166,7 +181,7 @@ mod tests {
             ),
             (
                 ServiceManager::Other,
-                "`tickline serve`, as root",
+                "restart what runs one here",
                 "its standard error",
             ),
         ] {
@@ -178,33 +193,81 @@ mod tests {
     const OWN: &str = "/run/user/7/tickline/page.v1";
     const OTHER: &str = "/srv/page";
 
-    /// What runs the servers of the machine's page, of the user's, and of another.
-    fn managers(folder: &str) -> [ServiceManager; 3] {
+    /// What runs the servers of the machine's page, of the user's, and of another, if the machine
+    /// has this folder and these files.
+    fn managers(folder: &str, files: &[&str]) -> [ServiceManager; 3] {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join(folder)).unwrap();
+        for file in files {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
         [page::of_machine(), Path::new(OWN), Path::new(OTHER)].map(|page| {
             ServiceManager::choose(page, Place::Writable, Some(Path::new(OWN)), root.path())
         })
     }
 
+    const UNITS: [&str; 2] = [
+        "usr/lib/systemd/system/tickline.service",
+        "usr/lib/systemd/user/tickline.service",
+    ];
+    const SCRIPT: &str = "etc/init.d/tickline";
+
     #[test]
     fn systemd_has_a_unit_for_the_machines_page_and_one_for_the_users() {
         use ServiceManager::{Other, Systemd, SystemdOfUser};
         assert_eq!(
-            managers("run/systemd/system"),
+            managers("run/systemd/system", &UNITS),
             [Systemd, SystemdOfUser, Other]
         );
     }
 
     #[test]
-    fn openrc_has_a_script_for_the_machines_page() {
-        use ServiceManager::{OpenRc, Other};
-        assert_eq!(managers("run/openrc"), [OpenRc, Other, Other]);
+    fn a_unit_may_be_in_the_folder_of_the_administrator() {
+        let unit = "etc/systemd/system/tickline.service";
+        let [of_machine, _, _] = managers("run/systemd/system", &[unit]);
+        assert_eq!(of_machine, ServiceManager::Systemd);
     }
 
     #[test]
-    fn elsewhere_nothing_is_known_to_run_a_server() {
-        assert_eq!(managers("run"), [ServiceManager::Other; 3]);
+    fn openrc_has_a_script_for_the_machines_page() {
+        use ServiceManager::{OpenRc, Other};
+        assert_eq!(managers("run/openrc", &[SCRIPT]), [OpenRc, Other, Other]);
+    }
+
+    /// Symptom: on a node of Kubernetes, `systemctl restart tickline`, of a unit that the node does
+    /// not have.
+    #[test]
+    fn a_manager_without_a_unit_or_script_runs_no_server() {
+        for folder in ["run/systemd/system", "run/openrc"] {
+            assert_eq!(
+                managers(folder, &[]),
+                [ServiceManager::Other; 3],
+                "{folder}"
+            );
+        }
+    }
+
+    /// An image may have the package, and no systemd.
+    #[test]
+    fn a_unit_without_systemd_and_a_script_without_openrc_run_no_server() {
+        for file in [UNITS[0], SCRIPT] {
+            assert_eq!(
+                managers("run", &[file]),
+                [ServiceManager::Other; 3],
+                "{file}"
+            );
+        }
+    }
+
+    /// Symptom: `tickline serve`, as root, which took the page away from the server of a pod.
+    #[test]
+    fn what_runs_the_server_of_the_machines_page_is_restarted_before_another_is_started() {
+        let start = ServiceManager::Other.start(page::of_machine());
+        let (first, then) = start.split_once("; ").unwrap();
+        assert!(first.contains("such as a pod or container"), "{start}");
+        assert_eq!(then, "if nothing does, `tickline serve`, as root");
     }
 
     #[test]

@@ -237,6 +237,26 @@ fn an_error_above_the_one_that_the_user_asks_for_is_large() {
     assert_eq!(machine.maximum_error_us(99_000).codes(), [""; 0]);
 }
 
+/// Symptom: "follow nearer servers, or poll more often (minpoll and maxpoll)" of systemd-timesyncd,
+/// which has no such options.
+#[test]
+fn the_error_under_timesyncd_becomes_smaller_by_timesyncds_own_setting() {
+    let finding = |daemon: &str| {
+        let answer = NtpDaemon {
+            name: daemon.to_owned(),
+            ..chronyd()
+        };
+        let machine = good_machine().max_error_ms(100).maximum_error_us(1_024_000);
+        machine.daemon_answers(answer).only("utc_error_large")
+    };
+    finding("systemd-timesyncd")
+        .fix_has("let less than 200 s pass between two polls (PollIntervalMaxSec=")
+        .fix_lacks("maxpoll");
+    finding("chronyd")
+        .fix_has("minpoll and maxpoll")
+        .fix_lacks("PollIntervalMaxSec=");
+}
+
 #[test]
 fn a_known_offset_is_wrong() {
     let machine = good_machine().ntp(|ntp| ntp.offset_ns = -480_000_000);
