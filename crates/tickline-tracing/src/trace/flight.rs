@@ -85,12 +85,13 @@
 //!   this would also end the process by `SIGBUS`. Removing the file does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
-//!   `/run`.
-//! - Each file has one recorder. `build` fails while another recorder uses the file. It renames the
-//!   file of a process that has ended to `PATH.old`, so that a restarted server does not overwrite
-//!   it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
-//!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
-//!   each start, or put the time of the start into the name and remove old files.
+//!   `/run`. In a container, mount a volume in memory: the container's own `/dev/shm` ends with it.
+//! - Each file has one recorder. `build` fails while another recorder uses the file, as in a
+//!   rolling restart. It renames the file of a process that has ended to `PATH.old`, so that a
+//!   restarted server does not overwrite it. The next restart replaces `PATH.old`: in a loop of
+//!   crashes the first one, which has the cause, is gone after two restarts. Where the one or the
+//!   other matters, put the time of the start into the name and remove old files. Against the loop
+//!   it also helps to move `PATH.old` away before each start.
 //! - A restart needs room for two files: the new one, and the file of the process before.
 //!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
 //!   `/dev/shm` of a container often has 64 MB. If `build` fails, a server should go on without
