@@ -235,7 +235,7 @@ impl FlightRecorder {
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even if it is a
     ///   regular file. Use [`write_to`](Self::write_to) here, too.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use: a recorder has its
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if the file is in use: a recorder has its
     ///   rings there ([`FlightRecorderBuilder::in_file`]), and its process, this one or another on
     ///   this machine, still runs; or, on Unix, a trace of this process that
     ///   [`TraceFileBuilder::create`] has begun is being written there. On other systems, and for a
@@ -272,9 +272,8 @@ impl FlightRecorder {
     ///
     /// Those of the beginning:
     ///
-    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use, as for
-    ///   [`write`](Self::write).
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing, or if
+    ///   the file is in use, as for [`write`](Self::write).
     /// - The system's error if no thread could be started.
     ///
     /// The error's text begins with the path, in quotes.
@@ -372,7 +371,7 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use, as for
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if the file is in use, as for
     ///   [`write`](Self::write): choose another path.
     /// - If what is at the path is not a regular file, or if the process may not write to it.
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even after the
