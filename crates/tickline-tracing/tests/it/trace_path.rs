@@ -362,8 +362,8 @@ fn a_recorders_trace_does_not_replace_a_trace_file_of_this_process() {
     assert_trace_goes_on(|recorder, path| recorder.write(path));
 }
 
-/// Symptom: the call's result was `Ok`, and the trace's later records went to a file without a name.
-/// The thread that writes could not return the error.
+/// Symptom: the call's result was `Ok`, and the trace's later records went to a file without a
+/// name. The thread that writes could not return the error.
 #[test]
 fn a_write_in_the_background_to_a_trace_file_of_this_process_does_not_start() {
     assert_trace_goes_on(|recorder, path| recorder.write_last_in_background(path, Duration::MAX));
