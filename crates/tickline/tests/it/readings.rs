@@ -31,10 +31,11 @@ impl Timescale {
         u64::try_from(width.as_nanos()).expect("less than 500 years")
     }
 
-    /// How far a line may be from the OS clock because the OS clock goes in steps, ns.
-    const fn steps_ns(self) -> u64 {
+    /// How far a line may be from the OS clock because of the OS clock's resolution, ns.
+    const fn resolution_error_ns(self) -> u64 {
         match self {
-            // Windows tells Unix time in steps of 100 ns, and a line is fitted to several samples.
+            // On Windows, Unix time has a resolution of 100 ns, and a line is fitted to several
+            // samples.
             Self::Unix if cfg!(windows) => 1_000,
             Self::Monotonic | Self::Unix => 0,
         }
@@ -133,7 +134,7 @@ impl Bracketed {
             before_ns,
             ns,
             after_ns,
-            bound_ns: width_ns + timescale.steps_ns() + between_reads_ns,
+            bound_ns: width_ns + timescale.resolution_error_ns() + between_reads_ns,
             is_from_counter: clock.reading().is_from_counter(),
         }
     }
