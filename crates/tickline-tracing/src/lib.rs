@@ -7,15 +7,17 @@
 #![cfg_attr(not(feature = "trace-file"), doc = "```ignore")]
 //! use tickline_tracing::SpanTimingLayer;
 //! use tickline_tracing::trace_file::TraceFile;
+//! use tracing_subscriber::filter::LevelFilter;
 //! use tracing_subscriber::prelude::*;
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! #   let folder = tempfile::tempdir()?;
 //! #   std::env::set_current_dir(&folder)?;
+//!     let _thread = tickline::start()?; // keep it by a name, not `_`
 //!     let builder = TraceFile::builder().with_fields().flush_on_panic();
 //!     let (trace, guard) = builder.create("trace.json")?;
 //!     let layer = SpanTimingLayer::new().with_sink(trace);
-//!     tracing_subscriber::registry().with(layer).init();
+//!     tracing_subscriber::registry().with(layer.with_filter(LevelFilter::INFO)).init();
 //!
 //!     tracing::info_span!("request", user = 7).in_scope(|| {
 //!         tracing::info!(rows = 3, "read");
@@ -27,6 +29,9 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! Without the filter, the spans and events of every level and library would be in the trace. The
+//! thread calibrates the counter ([without it](#when-a-gate-is-closed)).
 //!
 //! Open `trace.json` there. A program that a signal ends, as Ctrl-C does, drops no guard: its file
 //! may lack the last 100 ms and the final `]`, and opens all the same.
@@ -87,9 +92,13 @@
 //!
 //! If a gate is closed, the layer reads the OS clock, on the same timescale; [`tickline::Status`]
 //! gives the reason. A span then costs four calls of `clock_gettime`. If the gate closes during a
-//! span, the span's times are still right. While a program holds a guard of [`tickline::start`], a
-//! thread calibrates the counter at once, and none of the program's own threads does. Readings come
-//! from the OS clock until the counter is calibrated.
+//! span, the span's times are still right.
+//!
+//! Readings come from the OS clock until the counter is calibrated. While a program holds a guard
+//! of [`tickline::start`], a thread calibrates the counter at once, and none of the program's own
+//! threads does. Without the thread, readings stay with the OS clock in a program that reads the
+//! time less often than about every 2 ms, and on a machine whose kernel keeps time with another
+//! clock than the counter, as in many virtual machines.
 //!
 //! # Features
 //!

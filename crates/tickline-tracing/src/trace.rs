@@ -58,7 +58,7 @@ pub(crate) mod own_file {
     pub(crate) use std::fs::File as OwnFile;
     use std::{fs::Metadata, io};
 
-    pub(crate) fn check_has_no_trace(_: &Metadata, _: io::ErrorKind) -> io::Result<()> {
+    pub(crate) fn check_has_no_trace(_: &Metadata) -> io::Result<()> {
         Ok(())
     }
 }

@@ -481,14 +481,13 @@ impl Clock {
     /// because it allocates if each CPU has a line.
     ///
     /// ```
-    /// use tickline::Clock;
+    /// use tickline::{Clock, Reason};
     ///
     /// let status = Clock::global().status();
     /// println!("{status}"); // one line for a log
-    /// if let Some(reason) = status.reason() {
-    ///     assert!(!status.reads_counter());
-    ///     println!("tickline_fallback{{reason=\"{}\"}} 1", reason.code()); // for metrics
-    /// }
+    /// // For metrics. The state `calibrating`, which may last, has no reason: no gate is closed.
+    /// let (state, reason) = (status.state.code(), status.reason().map_or("", Reason::code));
+    /// println!("tickline_clock{{state=\"{state}\",reason=\"{reason}\"}} 1");
     /// ```
     #[must_use]
     pub fn status(&self) -> Status {

@@ -1,5 +1,6 @@
-//! The engine of one clock: the data that its readers and its driver share, the fast path of every
-//! reading, and what each file of the folder asks: the CPUs' lines, the interval, the probes.
+//! The engine of one clock. This file has the data that the clock's readers and its driver share,
+//! the fast path of every reading, and the methods that all files of the folder call: they return
+//! the CPUs' lines, the interval and the probes.
 //!
 //! The fast path is one call of `read_ns` or of a similar method of
 //! [`Readings`](tickline_core::shared::Readings). If that call returns `None`, the slow path takes

@@ -46,8 +46,8 @@ pub enum ErrorKind {
     OutOfRange,
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
-    /// The system did not create the thread, or has ended it before it began.
-    /// [`system_error`](Error::system_error) returns the system's error, if there is one.
+    /// The system did not create the thread, and [`system_error`](Error::system_error) returns its
+    /// error; or the system has ended the thread before it began, without an error.
     ThreadNotStarted,
     /// Another thread was starting or ending the global clock's thread for 5 s. The text says what
     /// to do.
@@ -82,6 +82,17 @@ impl Error {
         }
     }
 
+    /// The error of a thread that was created, and did not run.
+    pub(crate) fn thread_has_ended(name: &CStr) -> Self {
+        Self::new(
+            ErrorKind::ThreadNotStarted,
+            format_args!(
+                "the thread \"{}\" could not be started: the system has ended it before it began",
+                name.to_string_lossy()
+            ),
+        )
+    }
+
     /// This error with a text that says what works, or what to do instead. It is in brackets,
     /// because the system's error may follow.
     pub(crate) fn with_remedy(self, remedy: &str) -> Self {
@@ -97,7 +108,8 @@ impl Error {
         self.kind
     }
 
-    /// The error by which the system refused to create the thread.
+    /// The error by which the system refused to create the thread. `None` if it has created the
+    /// thread, and ended it before it began.
     ///
     /// ```
     /// use std::io;
@@ -187,6 +199,17 @@ mod tests {
     fn a_thread_that_was_not_started_has_the_systems_error() {
         let error = Error::thread(c"asks", io::Error::other("no memory"));
         assert_eq!(error.system_error().unwrap().to_string(), "no memory");
+    }
+
+    /// Symptom: the system's error was a text that tickline had made up.
+    #[test]
+    fn a_thread_that_has_ended_before_it_began_has_no_error_of_the_system() {
+        let error = Error::thread_has_ended(c"asks");
+        assert!(error.system_error().is_none());
+        assert_eq!(
+            error.to_string(),
+            "the thread \"asks\" could not be started: the system has ended it before it began"
+        );
     }
 
     #[test]

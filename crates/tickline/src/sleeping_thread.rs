@@ -13,7 +13,6 @@
 
 use core::ffi::CStr;
 use core::time::Duration;
-use std::io;
 use std::sync::Arc;
 
 use tickline_core::reference::Reference;
@@ -81,8 +80,7 @@ impl SleepingThread {
         started.await_begin();
         if started.ended_before_it_began() {
             started.abandon();
-            let error = io::Error::other("the system has ended it before it began");
-            return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
+            return Err(Error::thread_has_ended(name.unwrap_or(CLOCK_THREAD)));
         }
         Ok(started)
     }

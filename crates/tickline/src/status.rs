@@ -86,29 +86,37 @@ impl ClockState {
 impl fmt::Display for ClockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Calibrating => {
-                f.write_str("calibrating: readings come from the OS clock until the counter is calibrated")
-            }
+            Self::Calibrating => f.write_str(
+                "calibrating: readings come from the OS clock until the counter is calibrated",
+            ),
             Self::Fast => f.write_str("fast: readings come from the counter"),
             Self::Disrupted => f.write_str(
-                "disrupted: readings come from the counter, and are being brought back to the OS clock",
+                "disrupted: readings come from the counter, and are being brought back to the OS \
+                 clock",
             ),
-            Self::Fallback(reason) => {
-                let advice = advice(*reason);
-                write!(f, "fallback: readings come from the OS clock, because {reason}{advice}")
+            Self::Fallback(reason) => write!(
+                f,
+                "fallback: readings come from the OS clock, because {reason}{}",
+                advice(*reason)
+            ),
+            Self::Unavailable => {
+                f.write_str("unavailable: this system has no clock, so every reading is 0")
             }
-            Self::Unavailable => f.write_str("unavailable: this system has no clock, so every reading is 0"),
-            Self::Backend => f.write_str("backend: readings come from a clock of the program's own"),
-            Self::BackendFallback(why) => {
-                write!(f, "backend_fallback: readings come from the OS clock, because {why}")
+            Self::Backend => {
+                f.write_str("backend: readings come from a clock of the program's own")
             }
+            Self::BackendFallback(why) => write!(
+                f,
+                "backend_fallback: readings come from the OS clock, because {why}"
+            ),
             Self::Mock => f.write_str("mock: a test moves the clock"),
         }
     }
 }
 
 /// What can be done about `reason`, to follow the reason's text. Where a call is right only on some
-/// machines, the text says on which. Empty if neither the program nor its parent can do anything.
+/// machines, the text says on which. Empty if neither the program nor its parent can do anything,
+/// or if the reason's text names the switch.
 const fn advice(reason: Reason) -> &'static str {
     match reason {
         Reason::Denied => {
@@ -118,6 +126,15 @@ const fn advice(reason: Reason) -> &'static str {
         Reason::NotInvariant => {
             "; in a virtual machine whose host's counter is invariant, \
              ClockBuilder::assume_invariant() permits its use"
+        }
+        Reason::KernelRejected => {
+            "; ClockBuilder::trust(Trust::Measured) permits its use all the same, if a clock's \
+             thread finds the CPUs' counters synchronised"
+        }
+        // The gates of a clock without a backend close so only with `Trust::Kernel`.
+        Reason::KernelUsesOther | Reason::HypervisorPolicy | Reason::KernelUnknown => {
+            "; ClockBuilder::trust(Trust::Auto) permits its use, if a clock's thread finds the \
+             CPUs' counters synchronised"
         }
         Reason::Untestable => {
             "; a clock with a thread tries again, where the system lets it move threads to each CPU"

@@ -138,8 +138,12 @@ const SKIPPED_BY_ADDRESS_SANITIZER: &[&str] = &[
     "a_comparison_whose_thread_has_ended_at_once_does_not_run",
     // A filter kills the thread that makes another one. The runtime holds a lock of its own then.
     "a_start_that_is_killed_leaves_the_clock_to_readers",
-    // It has no descriptors left for the search for leaks.
+    // They have no descriptors left for the search for leaks.
     "errno_survives_a_reading",
+    "errno_survives_a_judgement",
+    "errno_survives_a_review",
+    "a_clocksource_that_cannot_be_read_closes_a_gate",
+    "a_review_that_cannot_read_the_clocksource_closes_a_gate",
 ];
 
 /// Tests under a sanitizer. With a little optimisation they take a fifth of the time.

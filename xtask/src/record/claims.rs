@@ -183,7 +183,7 @@ fn a_reading_with_bounds_costs_what_the_readme_says() {
     let phrases = [
         (
             README,
-            "`Clock::reading` also says how wrong the time can be, in # ns.",
+            "`Clock::reading` also says how wrong the time can be. A call of it takes # ns.",
         ),
         (LIST, "a reading with bounds takes # ns"),
     ];

@@ -85,12 +85,13 @@
 //!   this would also end the process by `SIGBUS`. Removing the file does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
-//!   `/run`.
-//! - Each file has one recorder. `build` fails while another recorder uses the file. It renames the
-//!   file of a process that has ended to `PATH.old`, so that a restarted server does not overwrite
-//!   it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
-//!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
-//!   each start, or put the time of the start into the name and remove old files.
+//!   `/run`. In a container, mount a volume in memory: the container's own `/dev/shm` ends with it.
+//! - Each file has one recorder. `build` fails while another recorder uses the file, as in a
+//!   rolling restart. It renames the file of a process that has ended to `PATH.old`, so that a
+//!   restarted server does not overwrite it. The next restart replaces `PATH.old`: in a loop of
+//!   crashes the first one, which has the cause, is gone after two restarts. Where the one or the
+//!   other matters, put the time of the start into the name and remove old files. Against the loop
+//!   it also helps to move `PATH.old` away before each start.
 //! - A restart needs room for two files: the new one, and the file of the process before.
 //!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
 //!   `/dev/shm` of a container often has 64 MB. If `build` fails, a server should go on without
@@ -234,7 +235,7 @@ impl FlightRecorder {
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even if it is a
     ///   regular file. Use [`write_to`](Self::write_to) here, too.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use: a recorder has its
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if the file is in use: a recorder has its
     ///   rings there ([`FlightRecorderBuilder::in_file`]), and its process, this one or another on
     ///   this machine, still runs; or, on Unix, a trace of this process that
     ///   [`TraceFileBuilder::create`] has begun is being written there. On other systems, and for a
@@ -271,9 +272,8 @@ impl FlightRecorder {
     ///
     /// Those of the beginning:
     ///
-    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use, as for
-    ///   [`write`](Self::write).
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing, or if
+    ///   the file is in use, as for [`write`](Self::write).
     /// - The system's error if no thread could be started.
     ///
     /// The error's text begins with the path, in quotes.
@@ -371,7 +371,7 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is in use, as for
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if the file is in use, as for
     ///   [`write`](Self::write): choose another path.
     /// - If what is at the path is not a regular file, or if the process may not write to it.
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even after the

@@ -34,12 +34,12 @@ impl FileOfProcess {
     }
 
     /// Fails if a trace of this process is being written to the file.
-    fn check_not_in(self, written: &[Self], kind: io::ErrorKind) -> io::Result<()> {
+    fn check_not_in(self, written: &[Self]) -> io::Result<()> {
         if !written.contains(&self) {
             return Ok(());
         }
         Err(io::Error::new(
-            kind,
+            io::ErrorKind::ResourceBusy,
             "this process is writing another trace to it: finish that one first, or choose another \
              path",
         ))
@@ -53,9 +53,9 @@ fn lock_written() -> Option<SpinMutexGuard<'static, Vec<FileOfProcess>>> {
 }
 
 /// Fails if a trace of this process is being written to the file `found`.
-pub(crate) fn check_has_no_trace(found: &Metadata, kind: io::ErrorKind) -> io::Result<()> {
+pub(crate) fn check_has_no_trace(found: &Metadata) -> io::Result<()> {
     lock_written().map_or(Ok(()), |written| {
-        FileOfProcess::of(found).check_not_in(&written, kind)
+        FileOfProcess::of(found).check_not_in(&written)
     })
 }
 
@@ -93,11 +93,11 @@ impl OwnFile {
         if !found.is_file() {
             return Ok(Self { file, entry: None });
         }
-        check_has_no_rings(&found, path, io::ErrorKind::ResourceBusy)?;
+        check_has_no_rings(&found, path)?;
         let mut entry = None;
         if let Some(mut written) = lock_written() {
             let own = FileOfProcess::of(&found);
-            own.check_not_in(&written, io::ErrorKind::ResourceBusy)?;
+            own.check_not_in(&written)?;
             written.push(own);
             entry = Some(own);
         }

@@ -83,6 +83,31 @@ fn a_file_that_another_recorder_uses_stays() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// Asserts that a file that stays at the recorder's path is an error with this reason, and with
+/// what to do.
+fn assert_way_out(path: &Path, reason: &str) {
+    let remedy = "choose another path, such as one with the time of the start";
+    let error = create(path, 1).unwrap_err();
+    assert_eq!(error.to_string(), format!("{path:?}: {reason}: {remedy}"));
+}
+
+/// Symptom: in a rolling restart the new process only learned that another recorder writes to it.
+#[test]
+fn the_error_of_a_file_that_another_recorder_uses_says_what_to_do() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let _first = create(&path, 1).unwrap();
+    assert_way_out(&path, "another recorder writes to it");
+}
+
+#[test]
+fn the_error_of_a_file_that_is_not_a_recorders_says_what_to_do() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    fs::write(&path, "a text of the user").unwrap();
+    assert_way_out(&path, "it is not a recorder's file, so it stays");
+}
+
 /// Symptom: such a file was made, and had no record of any thread.
 #[test]
 fn a_file_without_a_ring_for_a_thread_is_an_error() {

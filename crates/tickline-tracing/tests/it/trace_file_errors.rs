@@ -54,7 +54,7 @@ fn a_second_trace_to_a_file_is_an_error_that_names_the_file_and_a_way_out() {
     assert_eq!(error.to_string(), text);
 }
 
-/// Symptom: as above, and the first trace was truncated.
+/// Symptom: both traces ended without an error, and the first was truncated.
 #[test]
 #[cfg(unix)]
 fn a_second_trace_by_another_name_of_the_file_leaves_the_first_one() {

@@ -129,7 +129,7 @@ fn a_recorder_does_not_promise_a_panics_trace_in_place_of_an_open_file() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Symptom: as above.
+/// Symptom: the trace was promised, and each panic said that it could not be written.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_recorder_does_not_promise_a_panics_trace_in_place_of_a_closed_file() {
@@ -344,7 +344,7 @@ fn assert_trace_goes_on<T>(write: impl FnOnce(&FlightRecorder, &Path) -> io::Res
     let (trace, guard) = TraceFile::builder().create(&path).unwrap();
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = write(&recorder, &path).map(drop).expect_err("in use");
-    assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
     let text = format!(
         "{path:?}: this process is writing another trace to it: finish that one first, or choose \
          another path"
@@ -362,7 +362,8 @@ fn a_recorders_trace_does_not_replace_a_trace_file_of_this_process() {
     assert_trace_goes_on(|recorder, path| recorder.write(path));
 }
 
-/// Symptom: as above. The thread that writes could not return the error.
+/// Symptom: the call's result was `Ok`, and the trace's later records went to a file without a
+/// name. The thread that writes could not return the error.
 #[test]
 fn a_write_in_the_background_to_a_trace_file_of_this_process_does_not_start() {
     assert_trace_goes_on(|recorder, path| recorder.write_last_in_background(path, Duration::MAX));

@@ -236,6 +236,8 @@ fn a_status_says_that_the_variables_value_is_ignored() {
 }
 
 /// Core's texts say the fact; a program that reads the OS clock wants to know what to change.
+/// Symptom: a kernel's verdict against the counter ended the log's line, although a `Trust` permits
+/// its use.
 #[test]
 fn a_fallback_says_what_the_program_can_do_about_its_reason() {
     for (reason, advice) in [
@@ -247,6 +249,22 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
             Reason::NotInvariant,
             "power states; in a virtual machine whose host's counter is invariant, \
              ClockBuilder::assume_invariant()",
+        ),
+        (
+            Reason::KernelRejected,
+            "as a clocksource; ClockBuilder::trust(Trust::Measured) permits its use",
+        ),
+        (
+            Reason::KernelUsesOther,
+            "another clocksource; ClockBuilder::trust(Trust::Auto) permits its use",
+        ),
+        (
+            Reason::HypervisorPolicy,
+            "about the counter; ClockBuilder::trust(Trust::Auto) permits its use",
+        ),
+        (
+            Reason::KernelUnknown,
+            "trusts the counter; ClockBuilder::trust(Trust::Auto) permits its use",
         ),
         (
             Reason::Untestable,

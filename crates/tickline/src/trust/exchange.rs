@@ -27,8 +27,8 @@
 //!
 //! [`on_cpu`] runs any function on a CPU. A call starts threads, pins them to CPUs, and waits for
 //! them. It reads the counter, and makes the system calls of full probes, whatever a clock's switch
-//! and probes are. tickline pins threads on Linux and
-//! Windows. Elsewhere [`cpus`] is empty, and nothing can be compared.
+//! and probes are. tickline pins threads on Linux and Windows. Elsewhere [`cpus`] is empty, and
+//! nothing can be compared.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -218,9 +218,9 @@ impl Exchanges {
     }
 }
 
-/// Makes exchanges between two CPUs: for `PAIR_NS`, or for `MAX_WAIT_NS` if both are busy, or for
-/// four times `MAX_WAIT_NS` at worst. Returns [`Exchanges::NONE`] if a thread can't run on its CPU,
-/// or if the process may not read a counter.
+/// Makes exchanges between two CPUs: for 1 ms, or for 200 ms if both are busy, or for 800 ms at
+/// worst. Returns [`Exchanges::NONE`] if a thread can't run on its CPU, or if the process may not
+/// read a counter.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     let Some(counter) = COUNTER else {

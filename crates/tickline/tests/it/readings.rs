@@ -34,7 +34,8 @@ impl Timescale {
     /// How far a line may be from the OS clock because of the OS clock's resolution, ns.
     const fn resolution_error_ns(self) -> u64 {
         match self {
-            // Windows tells Unix time in units of 100 ns, and a line is fitted to several samples.
+            // On Windows, Unix time has a resolution of 100 ns, and a line is fitted to several
+            // samples.
             Self::Unix if cfg!(windows) => 1_000,
             Self::Monotonic | Self::Unix => 0,
         }

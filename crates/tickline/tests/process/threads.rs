@@ -35,9 +35,15 @@ in_processes! { run_in_child:
     clones_share_the_thread_until_the_last_is_dropped,
     disabling_the_global_clock_counts_for_the_default_one,
     starts_and_drops_that_meet_keep_one_thread_at_most,
-    the_recent_time_follows_the_thread_and_falls_back_without_one,
+    without_a_thread_the_recent_time_is_the_present,
+    the_recent_time_follows_the_thread,
+    the_recent_time_is_in_order_after_the_threads_end,
     the_recent_time_is_stored_between_recalibrations,
     errno_survives_a_reading,
+    errno_survives_a_judgement,
+    errno_survives_a_review,
+    a_clocksource_that_cannot_be_read_closes_a_gate,
+    a_review_that_cannot_read_the_clocksource_closes_a_gate,
     the_counters_are_compared_if_the_result_matters,
     a_start_that_waits_for_another_one_sleeps,
     a_background_thread_has_the_stack_that_its_user_chose,
@@ -265,17 +271,20 @@ fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
     assert_eq!(unblocked, 0, "{unblocked:#x}");
 }
 
-fn the_recent_time_follows_the_thread_and_falls_back_without_one() {
+fn without_a_thread_the_recent_time_is_the_present() {
     let before = tickline::recent_ns();
     std::thread::sleep(Duration::from_millis(1));
-    assert!(
-        tickline::recent_ns() > before,
-        "without a thread it is the present"
-    );
-    let guard = Clock::builder()
-        .recent_every(Duration::from_millis(1))
-        .start_global()
-        .unwrap();
+    assert!(tickline::recent_ns() > before);
+}
+
+/// Starts the global clock's thread, which stores the recent time each millisecond.
+fn start_with_recent_time() -> ClockGuard {
+    let builder = Clock::builder().recent_every(Duration::from_millis(1));
+    builder.start_global().unwrap()
+}
+
+/// Reads the recent time, in order, until it has gone on by 20 ms. Returns the last one, ns.
+fn follow_the_recent_time() -> u64 {
     let first = tickline::recent_ns();
     let mut last = first;
     wait_until(Clock::global(), || {
@@ -284,6 +293,17 @@ fn the_recent_time_follows_the_thread_and_falls_back_without_one() {
         last = recent;
         recent > first + 20_000_000
     });
+    last
+}
+
+fn the_recent_time_follows_the_thread() {
+    let _guard = start_with_recent_time();
+    follow_the_recent_time();
+}
+
+fn the_recent_time_is_in_order_after_the_threads_end() {
+    let guard = start_with_recent_time();
+    let last = follow_the_recent_time();
     drop(guard);
     assert!(tickline::recent_ns() >= last);
 }
@@ -313,13 +333,8 @@ fn the_recent_time_is_stored_between_recalibrations() {
     );
 }
 
-/// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
-/// So does the program's iteration, which judges, and at some calls reviews the facts.
-fn errno_survives_a_reading() {
-    let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
-    let manual = || Clock::builder().driver(Driver::Manual).build().unwrap();
-    let (judged, unjudged) = (manual(), manual());
-    black_box(judged.maintain());
+/// Lets this process open no further file.
+fn forbid_further_files() {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -327,28 +342,69 @@ fn errno_survives_a_reading() {
     // SAFETY: lowers this process's own limit; the struct is valid.
     let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) };
     assert_eq!(result, 0);
+}
+
+/// Asserts that `errno` is the same after `calls`, in which the opening of a file fails.
+fn assert_errno_survives(calls: impl FnOnce()) {
+    forbid_further_files();
     // SAFETY: the call has no precondition.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own errno.
     unsafe { *errno = 77 };
+    calls();
+    // SAFETY: this thread's own errno.
+    assert_eq!(unsafe { *errno }, 77);
+}
+
+fn clock_of_readers() -> Clock {
+    Clock::builder().driver(Driver::Reader).build().unwrap()
+}
+
+fn clock_of_the_program() -> Clock {
+    Clock::builder().driver(Driver::Manual).build().unwrap()
+}
+
+/// Readings with an iteration among them, whose first opens a file.
+fn read_often(clock: &Clock) {
     for _ in 0..1_000 {
         black_box((clock.now(), clock.unix_now()));
     }
-    // SAFETY: this thread's own errno.
-    assert_eq!(unsafe { *errno }, 77);
-    black_box(unjudged.maintain());
-    // SAFETY: this thread's own errno.
-    assert_eq!(unsafe { *errno }, 77, "after a judgement");
-    (0..16).for_each(|_| _ = black_box(judged.maintain()));
-    // SAFETY: this thread's own errno.
-    assert_eq!(unsafe { *errno }, 77, "after a review");
-    let reviewed = judged.status().reason();
-    assert!(reviewed.is_some(), "a review closes a gate, too");
-    let reason = clock.status().reason();
-    assert!(
-        reason.is_some(),
-        "a clocksource that cannot be read closes a gate"
-    );
+}
+
+/// Iterations of a clock that is judged; one of them reviews the facts.
+fn review(clock: &Clock) {
+    (0..16).for_each(|_| _ = black_box(clock.maintain()));
+}
+
+fn errno_survives_a_reading() {
+    let clock = clock_of_readers();
+    assert_errno_survives(|| read_often(&clock));
+}
+
+fn errno_survives_a_judgement() {
+    let clock = clock_of_the_program();
+    assert_errno_survives(|| _ = black_box(clock.maintain()));
+}
+
+fn errno_survives_a_review() {
+    let clock = clock_of_the_program();
+    black_box(clock.maintain());
+    assert_errno_survives(|| review(&clock));
+}
+
+fn a_clocksource_that_cannot_be_read_closes_a_gate() {
+    let clock = clock_of_readers();
+    forbid_further_files();
+    read_often(&clock);
+    assert!(clock.status().reason().is_some());
+}
+
+fn a_review_that_cannot_read_the_clocksource_closes_a_gate() {
+    let clock = clock_of_the_program();
+    black_box(clock.maintain());
+    forbid_further_files();
+    review(&clock);
+    assert!(clock.status().reason().is_some());
 }
 
 /// A thread compares the counters if the result matters. The result is the process's, and the
@@ -496,7 +552,8 @@ fn a_child_that_is_forked_while_a_thread_begins_can_start() {
     run_in_forks_while_threads_begin(|| drop(tickline::start().unwrap()));
 }
 
-/// The program `tickline` reads the counters on threads that it pins. Symptom as above.
+/// The program `tickline` reads the counters on threads that it pins. Symptom: such a thread of a
+/// child never ran. Cause: as of `a_child_that_is_forked_while_a_thread_begins_can_start`.
 fn a_child_that_is_forked_while_a_thread_begins_can_pin_one() {
     let Some(&cpu) = exchange::cpus().first() else {
         return skip("no CPU that is known");

@@ -96,16 +96,12 @@ thread_local! {
 
 /// Fails if the rings of a recorder are in the file `found` at `path`, and its process runs: a
 /// trace must not replace them, and a store to a ring that is truncated ends that process.
-pub(crate) fn check_has_no_rings(
-    found: &Metadata,
-    path: &Path,
-    kind: io::ErrorKind,
-) -> io::Result<()> {
+pub(crate) fn check_has_no_rings(found: &Metadata, path: &Path) -> io::Result<()> {
     if !Mapping::is_any_in(found, path, MAGIC)? {
         return Ok(());
     }
     Err(io::Error::new(
-        kind,
+        io::ErrorKind::ResourceBusy,
         "a recorder's rings are in this file: write the trace to another path",
     ))
 }
@@ -246,7 +242,7 @@ mod tests {
         let found = file.as_file().metadata().unwrap();
         let is_refused = || {
             setrlimit(RLIMIT_NOFILE, 0, 0).unwrap();
-            check_has_no_rings(&found, file.path(), io::ErrorKind::InvalidInput).is_err()
+            check_has_no_rings(&found, file.path()).is_err()
         };
         let code = tickline_observe::fork::code_of_fork(|| (!is_refused()).into());
         assert_eq!(code, 0);

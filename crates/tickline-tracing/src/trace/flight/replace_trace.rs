@@ -12,10 +12,9 @@ use crate::trace::sys::temporary::replace;
 /// Fails if a recorder's rings are in the file at `path`, or if a `TraceFile` of this process is
 /// writing to it. A trace would replace this file, and its sink's later records would be lost.
 pub(super) fn check_not_in_use(path: &Path) -> io::Result<()> {
-    let kind = io::ErrorKind::InvalidInput;
     let check = |found: Metadata| {
-        check_has_no_rings(&found, path, kind)?;
-        check_has_no_trace(&found, kind)
+        check_has_no_rings(&found, path)?;
+        check_has_no_trace(&found)
     };
     match fs::metadata(path).and_then(check) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -57,11 +56,11 @@ mod tests {
             Ok(())
         };
         let error = replace_trace(&path, start).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         black_box::read(File::open(&path).unwrap()).unwrap();
     }
 
-    /// Symptom: as above, of the `TraceFile`.
+    /// Symptom: the trace replaced the file of the `TraceFile`, whose later records were then lost.
     #[test]
     fn a_trace_file_that_starts_while_a_trace_is_written_keeps_its_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -72,7 +71,7 @@ mod tests {
             Ok(())
         };
         let error = replace_trace(&path, start).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         let (_, guard) = started.unwrap();
         guard.finish().unwrap();
         assert!(fs::read(&path).unwrap().starts_with(b"["));

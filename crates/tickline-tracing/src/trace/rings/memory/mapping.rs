@@ -41,7 +41,7 @@ impl Mapping {
     /// If there is no room beside both, an older `path.old` is removed before the file is filled.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
         check_limit((words * size_of::<AtomicU64>()) as u64)?;
-        let older = older(path, head[0])?;
+        let older = older(path, head[0]).map_err(with_remedy)?;
         let mut room = Room {
             path,
             old_path: &with_suffix(path, ".old"),
@@ -67,7 +67,7 @@ impl Mapping {
             if let Some(older) = &older {
                 room.rename(&older.0)?;
             }
-            link_to_new(temporary, path, head[0])?;
+            link_to_new(temporary, path, head[0]).map_err(with_remedy)?;
             Ok(mapping)
         });
         made.map_err(|error| room.explained(error))
@@ -141,6 +141,17 @@ fn link_to_new(new: &Path, path: &Path, magic: u64) -> io::Result<()> {
             Err(older(path, magic).err().unwrap_or_else(busy))
         }
         linked => linked,
+    }
+}
+
+/// The error of a file that stays at the path of the new one, with what to do.
+fn with_remedy(error: io::Error) -> io::Error {
+    match error.kind() {
+        kind @ (io::ErrorKind::ResourceBusy | io::ErrorKind::AlreadyExists) => io::Error::new(
+            kind,
+            format!("{error}: choose another path, such as one with the time of the start"),
+        ),
+        _ => error,
     }
 }
 
