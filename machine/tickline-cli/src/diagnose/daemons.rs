@@ -17,7 +17,7 @@ fn list() -> String {
 }
 
 /// The name of the daemon that answers.
-fn name(document: &Document) -> Option<&str> {
+pub(super) fn name(document: &Document) -> Option<&str> {
     if let Some(daemon) = &document.machine.ntp_daemon {
         return Some(&daemon.name);
     }

@@ -20,6 +20,10 @@ use crate::words::{grouped, time};
 /// every 2,048 s (timesyncd.conf(5)), in which the error grows to 1.024 s.
 const ERROR_NS: i64 = 2_000_000_000;
 
+/// The longest time between two polls of systemd-timesyncd, ns: the default of
+/// `PollIntervalMaxSec=` in timesyncd.conf(5).
+const TIMESYNCD_POLL_NS: i64 = 2_048_000_000_000;
+
 /// A time in the unit that suits it.
 fn span(ns: i64) -> String {
     time(signed_f64(ns))
@@ -247,7 +251,7 @@ pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
             .seen(seen_bound)
             .fix(format!(
                 "{}: {}",
-                smaller_error(document, most_ns),
+                smaller_error(document, ns, most_ns),
                 daemons::server_commands(document)
             )),
         );
@@ -270,20 +274,31 @@ pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
         )
     };
     Some(finding.seen(seen_bound).fix(format!(
-        "see whether an NTP daemon runs, and reaches its servers: {}",
+        "{}: {}",
+        smaller_error(document, ns, most_ns),
         daemons::server_commands(document)
     )))
 }
 
-/// How the error becomes smaller than this, ns. Under systemd-timesyncd the error is only the
-/// kernel's assumption, which nearer servers do not change.
-fn smaller_error(document: &Document, most_ns: i64) -> String {
-    let daemon = document.machine.ntp_daemon.as_ref();
-    match daemon.map(|daemon| daemon.name.as_str()) {
+/// How the error, ns, becomes smaller than the limit, ns. Under systemd-timesyncd the error is only
+/// the kernel's assumption, which nearer servers do not change.
+fn smaller_error(document: &Document, ns: i64, most_ns: i64) -> String {
+    let daemon = daemons::name(document);
+    let interval_ns = most_ns.saturating_mul(GROWTH);
+    // timesyncd's default settings keep such a limit if it reaches a server.
+    let is_kept_by_timesyncd =
+        daemon == Some("systemd-timesyncd") && interval_ns > TIMESYNCD_POLL_NS;
+    match daemon {
+        Some("ptp4l") => "see whether ptp4l hears its master; let the grandmaster state a better \
+                          accuracy, or the master send Sync more often (logSyncInterval)"
+            .to_owned(),
+        _ if is_kept_by_timesyncd || ns > ERROR_NS => {
+            "see whether an NTP daemon runs, and reaches its servers".to_owned()
+        }
         Some("systemd-timesyncd") => format!(
             "let less than {} pass between two polls (PollIntervalMaxSec= in timesyncd.conf), or \
              run chronyd in its place, which states its own error",
-            span(most_ns.saturating_mul(GROWTH))
+            span(interval_ns)
         ),
         Some(_) => "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
                     maxpoll)"

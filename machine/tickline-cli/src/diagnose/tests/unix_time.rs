@@ -257,6 +257,38 @@ fn the_error_under_timesyncd_becomes_smaller_by_timesyncds_own_setting() {
         .fix_lacks("PollIntervalMaxSec=");
 }
 
+/// Symptom: "let less than 4000 s pass between two polls", which timesyncd's default does.
+#[test]
+fn an_error_that_timesyncds_default_settings_exclude_is_of_a_server_that_is_not_reached() {
+    let timesyncd = NtpDaemon {
+        name: "systemd-timesyncd".to_owned(),
+        ..chronyd()
+    };
+    let machine = good_machine().daemon_answers(timesyncd);
+    for (limit_ms, error_us) in [(2_000, 2_500_000), (1_500, 1_600_000), (100, 2_500_000)] {
+        machine
+            .clone()
+            .max_error_ms(limit_ms)
+            .maximum_error_us(error_us)
+            .only("utc_error_large")
+            .fix_begins("see whether an NTP daemon runs, and reaches its servers")
+            .fix_lacks("PollIntervalMaxSec=");
+    }
+}
+
+/// Symptom: "poll more often (minpoll and maxpoll)" of ptp4l, which has no such options.
+#[test]
+fn the_error_under_ptp4l_becomes_smaller_by_its_grandmaster() {
+    let finding = on_ptp4l(None)
+        .clock_claims("ptp4l", 200_000_000)
+        .max_error_ms(100)
+        .finding("utc_error_large");
+    finding
+        .fix_has("logSyncInterval")
+        .fix_has("pmc -u -b 0")
+        .fix_lacks("maxpoll");
+}
+
 #[test]
 fn a_known_offset_is_wrong() {
     let machine = good_machine().ntp(|ntp| ntp.offset_ns = -480_000_000);
