@@ -13,7 +13,7 @@ use super::{PagePhase, PageReport, PageServer};
 use crate::float::signed_f64;
 use crate::machine::page::{Halt, Process, Reader};
 use crate::screen::Screen;
-use crate::words::{rate, time};
+use crate::words::{rate, time, time_ceil};
 
 impl PageReport {
     /// The state as text. Each line begins with a label.
@@ -75,16 +75,13 @@ impl PageReport {
             && self.serving
         {
             let unix = match self.unix_lead_ns {
-                Some(unix_ns) => format!("Unix time at most {}", time(signed_f64(unix_ns))),
+                Some(unix_ns) => format!("Unix time at most {}", time_ceil(unix_ns)),
                 None => "Unix time comes from the OS".to_owned(),
             };
             say(
                 screen,
                 "lead",
-                &format!(
-                    "at most {} above the OS clock; {unix}",
-                    time(signed_f64(lead_ns))
-                ),
+                &format!("at most {} above the OS clock; {unix}", time_ceil(lead_ns)),
             );
         }
         if let Some(ahead_ns) = self.ahead_ns {
@@ -335,6 +332,20 @@ mod tests {
         assert_says(
             &slewed,
             "lead at most 80 ms above the OS clock; Unix time at most 81.5 ms",
+        );
+    }
+
+    /// Symptom: "at most 1.2 us", of a lead of 1,240 ns.
+    #[test]
+    fn a_lead_is_never_above_the_limit_that_the_text_says() {
+        let report = PageReport {
+            lead_ns: Some(1_240),
+            unix_lead_ns: Some(80_010_000),
+            ..report()
+        };
+        assert_says(
+            &report,
+            "lead at most 1.3 us above the OS clock; Unix time at most 80.1 ms",
         );
     }
 
