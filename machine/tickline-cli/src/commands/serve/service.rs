@@ -1,7 +1,8 @@
 //! The commands of this machine that start a page's server and show its log.
 
+use std::env;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
@@ -27,8 +28,17 @@ pub(super) enum ServiceManager {
 }
 
 /// The folders below which systemd looks for units (systemd.unit(5)), as far as packages and
-/// administrators write to them.
+/// administrators write to them, in the order of precedence.
 const UNIT_FOLDERS: [&str; 5] = ["etc", "run", "usr/local/lib", "usr/lib", "lib"];
+
+/// The folder below which systemd looks first for a unit of this user.
+fn config_folder() -> Option<PathBuf> {
+    let named = |variable: &str| {
+        let folder = env::var_os(variable).map(PathBuf::from);
+        folder.filter(|folder| folder.is_absolute())
+    };
+    named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))
+}
 
 /// Who may write to the place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,30 +71,49 @@ impl ServiceManager {
     /// What runs the server of this page here.
     pub(super) fn of(page: &Path) -> Self {
         let own = page::of_this_user().ok();
-        Self::choose(page, Place::of(page), own.as_deref(), Path::new("/"))
+        let config = config_folder();
+        Self::choose(
+            page,
+            Place::of(page),
+            own.as_deref(),
+            Path::new("/"),
+            config.as_deref(),
+        )
     }
 
     /// As [`of`](Self::of), by the place of the page, by the path of this user's page, and by the
-    /// files below `root`. systemd runs if its folder is there (sd_booted(3)), and OpenRC likewise.
-    /// Neither runs the server if it has no unit or script of tickline, as on a node of Kubernetes.
-    fn choose(page: &Path, place: Place, own: Option<&Path>, root: &Path) -> Self {
+    /// files below `root` and below this user's folder `config`. systemd runs if its folder is
+    /// there (sd_booted(3)), and OpenRC likewise. Neither runs the server if it has no unit or
+    /// script of tickline, as on a node of Kubernetes, or if the unit is masked.
+    fn choose(
+        page: &Path,
+        place: Place,
+        own: Option<&Path>,
+        root: &Path,
+        config: Option<&Path>,
+    ) -> Self {
         match place {
             Place::ReadOnly => return Self::Elsewhere,
             Place::OfUser(user) => return Self::User(user),
             Place::Writable => {}
         }
         let has = |path: &str| root.join(path).exists();
-        let has_unit = |kind: &str| {
+        let has_unit = |kind: &str, config: Option<&Path>| {
             let unit = format!("systemd/{kind}/tickline.service");
-            let mut paths = UNIT_FOLDERS.iter().map(|folder| format!("{folder}/{unit}"));
-            has("run/systemd/system") && paths.any(|path| has(&path))
+            let folders = UNIT_FOLDERS.iter().map(|folder| root.join(folder));
+            let folders = config.map(PathBuf::from).into_iter().chain(folders);
+            let first = folders
+                .map(|folder| folder.join(&unit))
+                .find(|path| path.exists());
+            // A masked unit is a link to /dev/null, which is no file.
+            has("run/systemd/system") && first.is_some_and(|path| path.is_file())
         };
         let has_script = || has("run/openrc") && has("etc/init.d/tickline");
-        if page == page::of_machine() && has_unit("system") {
+        if page == page::of_machine() && has_unit("system", None) {
             Self::Systemd
         } else if page == page::of_machine() && has_script() {
             Self::OpenRc
-        } else if Some(page) == own && has_unit("user") {
+        } else if Some(page) == own && has_unit("user", config) {
             Self::SystemdOfUser
         } else {
             Self::Other
@@ -155,7 +184,7 @@ fn command_of_user(words: &str, page: &Path, own: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::chown;
+    use std::os::unix::fs::{chown, symlink};
 
     use super::*;
 
@@ -196,6 +225,12 @@ mod tests {
     /// What runs the servers of the machine's page, of the user's, and of another, if the machine
     /// has this folder and these files.
     fn managers(folder: &str, files: &[&str]) -> [ServiceManager; 3] {
+        managers_with_masks(folder, files, &[])
+    }
+
+    /// As [`managers`], if these files are links to /dev/null. The user's folder for settings is
+    /// `home/.config`.
+    fn managers_with_masks(folder: &str, files: &[&str], masks: &[&str]) -> [ServiceManager; 3] {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join(folder)).unwrap();
         for file in files {
@@ -203,8 +238,15 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "").unwrap();
         }
+        for mask in masks {
+            let mask = root.path().join(mask);
+            fs::create_dir_all(mask.parent().unwrap()).unwrap();
+            symlink("/dev/null", mask).unwrap();
+        }
+        let config = root.path().join("home/.config");
+        let own = Some(Path::new(OWN));
         [page::of_machine(), Path::new(OWN), Path::new(OTHER)].map(|page| {
-            ServiceManager::choose(page, Place::Writable, Some(Path::new(OWN)), root.path())
+            ServiceManager::choose(page, Place::Writable, own, root.path(), Some(&config))
         })
     }
 
@@ -228,6 +270,26 @@ mod tests {
         let unit = "etc/systemd/system/tickline.service";
         let [of_machine, _, _] = managers("run/systemd/system", &[unit]);
         assert_eq!(of_machine, ServiceManager::Systemd);
+    }
+
+    #[test]
+    fn a_unit_of_the_user_may_be_in_the_users_own_folder() {
+        use ServiceManager::{Other, SystemdOfUser};
+        let unit = "home/.config/systemd/user/tickline.service";
+        assert_eq!(
+            managers("run/systemd/system", &[unit]),
+            [Other, SystemdOfUser, Other]
+        );
+    }
+
+    /// Symptom: after `apt remove`, `systemctl restart tickline`, which fails ("Unit is masked").
+    #[test]
+    fn a_masked_unit_runs_no_server() {
+        let mask = "etc/systemd/system/tickline.service";
+        for files in [&[][..], &[UNITS[0]]] {
+            let [of_machine, _, _] = managers_with_masks("run/systemd/system", files, &[mask]);
+            assert_eq!(of_machine, ServiceManager::Other, "{files:?}");
+        }
     }
 
     #[test]
@@ -317,7 +379,7 @@ mod tests {
     #[test]
     fn a_page_that_can_only_be_read_is_served_elsewhere() {
         let page = page::of_machine();
-        let manager = ServiceManager::choose(page, Place::ReadOnly, None, Path::new("/"));
+        let manager = ServiceManager::choose(page, Place::ReadOnly, None, Path::new("/"), None);
         assert!(manager.start(page).contains("the host of a container"));
     }
 
