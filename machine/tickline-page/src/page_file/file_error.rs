@@ -70,6 +70,8 @@ impl fmt::Display for FileError {
                     "the page is not a regular file (mode {mode:o}): name another file"
                 )
             }
+            // Unlike the text of `PageErrorCause::UnknownWord`, this asks for no restart: a program
+            // that reads a truncated page ends by SIGBUS. So the readers are to end first.
             Self::TooShort { bytes } => write!(
                 f,
                 "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; \
