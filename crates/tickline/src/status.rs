@@ -130,7 +130,7 @@ const fn advice(reason: Reason) -> &'static str {
         Reason::KernelRejected => {
             "; where the kernel's cause (see its log) does not matter to the program, \
              ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread finds the \
-             CPUs' counters synchronised; that comparison shows no drift"
+             CPUs' counters synchronised; that comparison can't show drift"
         }
         // Only `Trust::Kernel` closes a gate for these reasons (a backend aside).
         Reason::KernelUsesOther | Reason::HypervisorPolicy | Reason::KernelUnknown => {
