@@ -155,7 +155,8 @@ pub enum Next<'a, S = LineCell> {
 /// ```
 /// use tickline_core::driver::Obstacle;
 ///
-/// /// The time until a driver asks again, ns. It has met a held lock so many times in a row.
+/// /// The time until a driver asks again, ns. `held_times`: how often in a row it has met a held
+/// /// lock.
 /// fn wait_ns(obstacle: Obstacle, held_times: u32, interval_ns: u64) -> u64 {
 ///     match obstacle {
 ///         Obstacle::Unjudged => 0,

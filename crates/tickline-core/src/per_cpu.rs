@@ -111,11 +111,11 @@
 //! each, every line would end before the next pass, and readings would cost as much as the
 //! reference meanwhile.
 //!
-//! **And with many CPUs?** A [`Pass`] waits on CPUs for one interval in total, at most for
-//! `MAX_WAITS_NS`. Later CPUs then get one sample in each pass. If it waited on all of them, the
-//! control loops of the first CPUs would forget their samples meanwhile (`stability.rs`: a break
-//! of four intervals), and lines would never last: with an interval of 10 ms on 16 CPUs, with the
-//! default on 1,000 (`per_cpu/tests/passes.rs`).
+//! **And with many CPUs?** A [`Pass`] waits on CPUs for one interval in total, at most 0.5 s.
+//! Later CPUs then get one sample in each pass. If it waited on all of them, the control loops of
+//! the first CPUs would forget their samples meanwhile (`stability.rs`: a break of four intervals),
+//! and lines would never last: with an interval of 10 ms on 16 CPUs, with the default on 1,000
+//! (`per_cpu/tests/passes.rs`).
 //!
 //! **Why are windows twice as long?** For the same reason: on a busy CPU the calibrating thread
 //! waits for its turn behind the others. The price: a dead driver is noticed later, after 8

@@ -30,8 +30,8 @@
 //! }
 //! ```
 //!
-//! Without the filter, the spans and events of every level and library would be in the trace. The
-//! thread calibrates the counter ([without it](#when-a-gate-is-closed)).
+//! Without the filter, the spans and events of every level and library would be in the trace.
+//! Without the thread, [readings may stay with the OS clock](#before-calibration).
 //!
 //! Open `trace.json` there. A program that a signal ends, as Ctrl-C does, drops no guard: its file
 //! may lack the last 100 ms and the final `]`, and opens all the same.
@@ -93,6 +93,8 @@
 //! If a gate is closed, the layer reads the OS clock, on the same timescale; [`tickline::Status`]
 //! gives the reason. A span then costs four calls of `clock_gettime`. If the gate closes during a
 //! span, the span's times are still right.
+//!
+//! # Before calibration
 //!
 //! Readings come from the OS clock until the counter is calibrated. While a program holds a guard
 //! of [`tickline::start`], a thread calibrates the counter at once, and none of the program's own

@@ -108,8 +108,8 @@ impl Error {
         self.kind
     }
 
-    /// The error by which the system refused to create the thread. `None` if it has created the
-    /// thread, and ended it before it began.
+    /// The error by which the system refused to create the thread. `None` for other kinds of
+    /// errors, and if the system has ended the thread before it began.
     ///
     /// ```
     /// use std::io;

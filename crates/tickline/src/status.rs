@@ -128,10 +128,11 @@ const fn advice(reason: Reason) -> &'static str {
              ClockBuilder::assume_invariant() permits its use"
         }
         Reason::KernelRejected => {
-            "; ClockBuilder::trust(Trust::Measured) permits its use all the same, if a clock's \
-             thread finds the CPUs' counters synchronised"
+            "; where the kernel's cause (see its log) does not matter to the program, \
+             ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread finds the \
+             CPUs' counters synchronised; that comparison can't show drift"
         }
-        // The gates of a clock without a backend close so only with `Trust::Kernel`.
+        // Only `Trust::Kernel` closes a gate for these reasons (a backend aside).
         Reason::KernelUsesOther | Reason::HypervisorPolicy | Reason::KernelUnknown => {
             "; ClockBuilder::trust(Trust::Auto) permits its use, if a clock's thread finds the \
              CPUs' counters synchronised"

@@ -85,7 +85,9 @@
 //!   this would also end the process by `SIGBUS`. Removing the file does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
-//!   `/run`. In a container, mount a volume in memory: the container's own `/dev/shm` ends with it.
+//!   `/run`. Those of a container may end with it: the
+//!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
+//!   says what to mount.
 //! - Each file has one recorder. `build` fails while another recorder uses the file, as in a
 //!   rolling restart. It renames the file of a process that has ended to `PATH.old`, so that a
 //!   restarted server does not overwrite it. The next restart replaces `PATH.old`: in a loop of
@@ -95,9 +97,7 @@
 //! - A restart needs room for two files: the new one, and the file of the process before.
 //!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
 //!   `/dev/shm` of a container often has 64 MB. If `build` fails, a server should go on without
-//!   the recorder, as the
-//!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
-//!   shows.
+//!   the recorder, as the README shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
 //!   overwritten are left out: [`TraceSummary::undecided_spans`].
 //! - If more threads run at once than the file has rings, the others record in memory, and the file
@@ -272,8 +272,10 @@ impl FlightRecorder {
     ///
     /// Those of the beginning:
     ///
-    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing, or if
-    ///   the file is in use, as for [`write`](Self::write).
+    /// - [`WouldBlock`](io::ErrorKind::WouldBlock) if an earlier call is still writing: call again
+    ///   later.
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if the file is in use, as for
+    ///   [`write`](Self::write): choose another path.
     /// - The system's error if no thread could be started.
     ///
     /// The error's text begins with the path, in quotes.
@@ -306,7 +308,7 @@ impl FlightRecorder {
             .swap(process, Ordering::Relaxed);
         if last_writing == process {
             return Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
+                io::ErrorKind::WouldBlock,
                 "an earlier call is still writing a trace: call again later",
             ));
         }
@@ -440,11 +442,12 @@ mod tests {
         recorder
     }
 
+    /// Symptom: the kind was that of a path in use, for which a later call does not help.
     #[test]
     fn a_process_has_one_write_in_the_background_at_once() {
         let recorder = written_by(process_token());
         let error = recorder.run_in_background(|_| Ok(())).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     /// Symptom: the text was "an earlier call is still writing".

@@ -252,7 +252,9 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
         ),
         (
             Reason::KernelRejected,
-            "as a clocksource; ClockBuilder::trust(Trust::Measured) permits its use",
+            "as a clocksource; where the kernel's cause (see its log) does not matter to the \
+             program, ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread \
+             finds the CPUs' counters synchronised; that comparison can't show drift",
         ),
         (
             Reason::KernelUsesOther,
