@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(names, ["+3 % of work", "+10 % of work"]);
     }
 
-    /// A pair that is not read is not measured.
+    /// A pair that is not read is measured in vain.
     #[test]
     fn the_program_has_as_many_pairs_as_are_read() {
         let program = "crates/tickline-criterion/benches/equal_builds.rs";

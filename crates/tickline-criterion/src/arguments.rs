@@ -103,7 +103,9 @@ impl OwnOption {
             Self::IncludeDisturbed => "Count disturbed pairs, and subtract no lost time",
             Self::Against => "Compare with this other build, in turns",
             Self::Layout => "Another layout of this build: one --against for each",
-            Self::MaxRegression => "Exit code 1 if a benchmark is slower by more",
+            Self::MaxRegression => {
+                "Exit code 1 if a benchmark is slower by more (at least 0.5 %; 2 % with a baseline)"
+            }
             Self::MaxNoise => "Exit code 3 if a result is less certain",
             Self::UpdateOnPass => "Make this run the baseline of --baseline if all pass",
             Self::Verdicts => "Write the verdicts to this file, as JSON",
@@ -294,8 +296,8 @@ impl Options {
         self.check_max_regression(compares)
     }
 
-    /// Whether the limit is as large as a difference that counts: a smaller limit would fail a
-    /// benchmark of which a line says that no difference was found.
+    /// Whether the limit is as large as a difference that counts: with a smaller limit, a benchmark
+    /// of which a line says that no difference was found might not pass.
     fn check_max_regression(&self, has_baseline: bool) -> Result<(), String> {
         let (least, from) = if has_baseline {
             (MIN_BASELINE_PERCENT, "a stored run")

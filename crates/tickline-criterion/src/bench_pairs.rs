@@ -83,12 +83,13 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, M
 /// | `clock_codes` | the codes of the disturbance `clock` |
 /// | `long_pairs_kept` | the number of long pairs that count as the routine's own |
 /// | `samples_disturbed` | the number of criterion's samples without an undisturbed pair |
-/// | `samples_untrusted` | the number of those during which the clock did not trust the counter |
-/// | `pair_cost_subtracted_ns`, `pair_cost_share` | the cost of a pair's readings that is subtracted, ns, and the share of the cost in the median pair |
+/// | `samples_untrusted` | the number of criterion's samples during which the clock did not trust the counter |
+/// | `pair_cost_subtracted_ns` | the cost of a pair's readings that is subtracted, ns; 0 with the OS clock |
+/// | `pair_cost_share` | the share of the readings' cost in the median pair, from 0 to 1; with the OS clock, too |
 /// | `resolution_ns` | the clock's resolution, ns |
 /// | `measured_by` | the [clock](crate::comparisons#the-file-of-verdicts): `counter` or `os_clock` |
 /// | `benchmark`, `version` | criterion's name of the benchmark, and the version of this format: 1 |
-/// | `baseline` | with `--baseline`, the comparison with that run |
+/// | `baseline` | with `--baseline`, the comparison with that run: `name`, `then_ns`, `now_ns`, `percent`, `is_different` and more. The key is absent if the comparison failed |
 ///
 /// criterion gets the mean of the pairs that count, so its own lines and plots are about these
 /// pairs. The crate takes further pairs in place of disturbed ones, up to twice as many as

@@ -19,7 +19,7 @@ tickline_core::named! {
         /// It is slower by more than `--max-regression`.
         AboveLimit => "above_limit",
         /// It may be slower by more than `--max-regression` or not: the interval contains the
-        /// limit.
+        /// limit, or no difference was found.
         AroundLimit => "around_limit",
         /// Its mean is slower by more than `--max-regression`, and its median is not certainly
         /// slower by so much.

@@ -57,10 +57,10 @@ use crate::results::{baseline_update, verdict_file};
 /// | exit code | when |
 /// |---|---|
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
-/// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
+/// | 1 | a benchmark is found slower, by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
 /// | 2 | nothing could be compared, or `--save-baseline` could not store a benchmark of this crate's |
 /// | 3 | none is slower, and at least one is undecided |
-/// | 101 | a benchmark has panicked |
+/// | 101 | a benchmark has panicked, and its panic has unwound (the default) |
 ///
 /// Exit code 2 comes with a printed reason:
 ///
@@ -75,8 +75,9 @@ use crate::results::{baseline_update, verdict_file};
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
-/// - The estimate of its median is above `--max-regression`, and the low end of the interval is not.
-///   (If those of its mean are, it passes, with a line.)
+/// - The estimate of its median is above `--max-regression`, and the low end of the interval is
+///   not, or no difference of the medians was found. (If the estimate of its mean is above the
+///   limit, and the low end is not, it passes, with a line.)
 /// - Half of the width of its median's interval is above `--max-noise`, and the high end above
 ///   `--max-regression`; without that limit, above 0.
 /// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its

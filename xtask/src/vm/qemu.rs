@@ -18,7 +18,7 @@ use super::guest::Guest;
 use super::image::{Image, QEMU};
 use super::phase::{self, Phase};
 
-/// The longest time without a report from a guest, or without an answer from QEMU's monitor. The
+/// The longest time between two phases of a guest, or without an answer from QEMU's monitor. The
 /// longest phase takes a minute, in which Postgres fills its table.
 const SILENCE: Duration = Duration::from_secs(300);
 
@@ -29,7 +29,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(5_400);
 /// The time for which a guest is stopped on its own request.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The longest time until a guest's first report. Debian needs 11 s to boot, any other guest 2 s,
+/// The longest time until a guest's first phase. Debian needs 11 s to boot, any other guest 2 s,
 /// and both need four times as long on a machine that is four times overcommitted.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -157,7 +157,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Waits for the guest's next line, for at most a second. The wait is over for good if the
-    /// last phase, which came at `last_phase`, is more than `limit` ago.
+    /// last phase, or the boot, at `last_phase`, is more than `limit` ago, or if QEMU has ended.
     fn next_word(&mut self, last_phase: Instant, limit: Duration) -> io::Result<Word> {
         match self.lines.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => return Ok(Word::Line(line)),

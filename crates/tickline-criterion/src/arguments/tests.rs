@@ -257,6 +257,15 @@ fn a_limit_below_the_smallest_difference_that_counts_is_refused() {
     }
 }
 
+/// Symptom: only the error told of the smallest limit.
+#[test]
+fn the_help_has_the_smallest_limits() {
+    let limits =
+        format!("(at least {MIN_BUILDS_PERCENT} %; {MIN_BASELINE_PERCENT} % with a baseline)");
+    let help = own_help();
+    assert!(help.contains(&limits), "{help}");
+}
+
 #[test]
 fn a_limit_of_the_smallest_difference_that_counts_is_taken() {
     for line in [

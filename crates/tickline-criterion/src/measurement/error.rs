@@ -89,12 +89,19 @@ const fn advice(reason: Reason) -> &'static str {
     match reason {
         Reason::NotInvariant => {
             "; in a virtual machine whose host's counter is invariant, \
-             CounterTime::builder().clock(tickline::Clock::builder().assume_invariant()) permits its use"
+             CounterTime::builder().clock(tickline::Clock::builder().assume_invariant())\
+             .build_or_wall_time() permits its use: write it in place of \
+             CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group), \
+             and add the package tickline"
         }
         Reason::KernelRejected => {
-            "; if the kernel's cause does not matter here, \
-             CounterTime::builder().clock(tickline::Clock::builder().trust(tickline::Trust::Measured)) compares the \
-             CPUs' counters instead"
+            "; where the kernel's reason (see its log) does not matter to the program, \
+             CounterTime::builder().clock(tickline::Clock::builder()\
+             .trust(tickline::Trust::Measured)).build_or_wall_time() permits its use, if the \
+             CPUs' counters are found synchronised; \
+             that comparison shows no drift. Write it in place of \
+             CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group), \
+             and add the package tickline"
         }
         _ => "",
     }
@@ -116,8 +123,13 @@ mod tests {
             let text = Error::closed(reason).to_string();
             let begin = format!("the counter can't be used: {reason}; ");
             assert!(text.starts_with(&begin), "{text}");
-            let call = format!("CounterTime::builder().clock(tickline::Clock::builder(){setting} ");
+            let call = format!(
+                " CounterTime::builder().clock(tickline::Clock::builder(){setting}.build_or_wall_time() permits its use"
+            );
             assert!(text.contains(&call), "{text}");
+            let place = "rite it in place of CounterTime::new_or_wall_time() ";
+            assert!(text.contains(place), "{text}");
+            assert!(text.ends_with(", and add the package tickline"), "{text}");
         }
         let text = Error::closed(Reason::Stuck).to_string();
         assert_eq!(text, "the counter can't be used: the counter stands still");

@@ -230,22 +230,6 @@ mod tests {
         assert_eq!(json["pairs_counted"], 1_000);
     }
 
-    /// Symptom: only the code named the keys, which scripts need for p99.
-    #[test]
-    fn the_documents_list_the_keys_of_the_json() {
-        let rows: Vec<&str> = include_str!("../bench_pairs.rs")
-            .lines()
-            .filter(|line| line.starts_with("/// | `"))
-            .collect();
-        let json = outcome(&preempted(), 1).json();
-        let keys = json.as_object().expect("keys").keys();
-        let quantiles = json["quantiles_ns"].as_object().expect("times").keys();
-        for key in keys.chain(quantiles) {
-            let name = format!("`{key}`");
-            assert!(rows.iter().any(|row| row.contains(&name)), "{key}");
-        }
-    }
-
     #[test]
     fn the_json_has_the_number_of_pairs_with_each_disturbance() {
         let json = outcome(&preempted(), 1).json();

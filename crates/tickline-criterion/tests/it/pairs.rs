@@ -1,5 +1,6 @@
 //! Distributions, run by criterion: text, files, page, and criterion's own estimates.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -97,6 +98,40 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     ] {
         assert_eq!(check(&directory, name)["iterations_per_pair"], 1);
     }
+}
+
+fn keys(json: &Value) -> BTreeSet<&str> {
+    let object = json.as_object().expect("keys");
+    object.keys().map(String::as_str).collect()
+}
+
+/// The names between backticks in a cell of a table.
+fn names(cell: &str) -> BTreeSet<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+/// Symptom: only the code named the keys, which scripts need for p99.
+#[test]
+fn the_documents_list_the_keys_of_the_json() {
+    let directory = Directory::new("keys");
+    directory.by_counter().bench_pairs("keys", |bencher| {
+        bencher.iter(|| black_box(6_u64).pow(7));
+    });
+    let json = check(&directory, "keys");
+    let mut documented = BTreeSet::new();
+    for line in include_str!("../../src/bench_pairs.rs").lines() {
+        if let Some(row) = line.strip_prefix("/// | ")
+            && let Some((key, value)) = row.split_once(" | ")
+        {
+            documented.extend(names(key));
+            if key == "`quantiles_ns`" {
+                assert_eq!(names(value), keys(&json["quantiles_ns"]));
+            }
+        }
+    }
+    // Only a run with `--baseline` has it.
+    assert!(documented.remove("baseline"), "{documented:?}");
+    assert_eq!(documented, keys(&json));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::super::check::{
 };
 use super::super::phase::{Found, Phase};
 
-/// The share of the rows of readings that may have wide brackets, percent: a busy host makes some
-/// wide, and the bounds with them.
+/// The largest share, percent, of rows with a reading far from its bracket. A busy host makes some
+/// brackets wide, and the bounds with them.
 const FAR_PERCENT: u64 = 10;
 
 /// The largest distance of a reading that is not far from its bracket.

@@ -114,9 +114,9 @@ fn slower_mean(
     Some(Judgement::new(Conclusion::Slower, reason))
 }
 
-/// Judges the medians; with a baseline, the medians of samples, which are means. The options refuse
-/// a limit below the smallest difference that counts, so that what is slower than allowed is found
-/// different, too.
+/// Judges the medians; with a baseline, the medians of samples, which are means. Only a difference
+/// that is found is slower than allowed: the interval in ns may contain 0 although the one in % is
+/// above the limit, because they come from different values.
 fn judge_median(
     options: &Options,
     compared_with: ComparedWith,
@@ -132,6 +132,7 @@ fn judge_median(
     let range = format!("{estimate} %, from {low} to {high} %");
     if let Some(limit) = options.max_regression_percent
         && percent.low > limit
+        && difference.is_different
     {
         let caveat = caveat(options, compared_with);
         let reason = format!("slower by more than {limit} %: {range}{caveat}");

@@ -32,7 +32,7 @@ fn judge_both(options: &Options, median: Interval, mean: Interval) -> Judgement 
 fn with_mean(median: Interval, mean: Interval) -> Difference {
     Difference {
         percent: median,
-        is_different: false,
+        is_different: median.excludes_zero(),
         mean: Some(MeanDifference {
             percent: mean,
             is_different: true,
@@ -157,6 +157,22 @@ fn a_benchmark_is_slower_if_its_whole_interval_is_above_the_limit() {
         let found = judge(&options(3.0, 2.0), percent(estimate, noise)).conclusion;
         assert_eq!(found, conclusion, "{estimate}");
     }
+}
+
+/// Symptom: exit code 1, below "no difference found": one of ten processes ran on a slow core, and
+/// the interval in ns contained 0.
+#[test]
+fn a_benchmark_that_does_not_differ_is_undecided_above_the_limit() {
+    let difference = Difference {
+        percent: percent(4.5, 1.0),
+        is_different: false,
+        mean: None,
+        why_hidden: None,
+    };
+    let found = judge_difference(&options(3.0, 2.0), ComparedWith::OtherBuild, &difference);
+    assert_eq!(found.conclusion, Conclusion::Undecided);
+    let reason = found.reason.expect("a reason");
+    assert_eq!(reason.code, ReasonCode::AroundLimit);
 }
 
 /// Symptom: a script could tell noise from a failed comparison only by the words of the text.
