@@ -96,8 +96,8 @@ pub(crate) fn time(ns: f64) -> String {
 /// An upper limit, ns, as [`time`] writes it, rounded up.
 pub(crate) fn time_ceil(ns: i64) -> String {
     let unit_ns = match ns.unsigned_abs() {
-        ..=999 => 1,
-        ..=999_999 => 1_000,
+        0..=999 => 1,
+        1_000..=999_999 => 1_000,
         ..=999_999_999 => 1_000_000,
         ..=7_199_999_999_999 => 1_000_000_000,
         _ => 3_600_000_000_000,

@@ -90,7 +90,7 @@ pub(crate) const PROGRAM: &[Section] = &[
         "Environment",
         "  TICKLINE=off     do not use the counter (default: on; the doctor reports any other value)
   NO_COLOR=1       no colours (default: colours on a terminal)
-  COLUMNS=N        width of texts (default: the terminal's, 80 if unknown; 100 without a terminal)
+  COLUMNS=N        width of texts (default: that of the terminal, 80 if unknown; 100 without one)
   TERM=dumb        no progress bar (default: a bar where standard error is a terminal)
   XDG_RUNTIME_DIR  the folder of the page of this user
 `tickline run --help` has the variables that choose a page and a clock for a program.",
