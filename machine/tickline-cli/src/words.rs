@@ -93,21 +93,6 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{figure} {unit}")
 }
 
-/// An upper limit, ns, as [`time`] writes it, rounded up.
-pub(crate) fn time_ceil(ns: i64) -> String {
-    let unit_ns = match ns.unsigned_abs() {
-        0..=999 => 1,
-        1_000..=999_999 => 1_000,
-        ..=999_999_999 => 1_000_000,
-        ..=7_199_999_999_999 => 1_000_000_000,
-        _ => 3_600_000_000_000,
-    };
-    let has_decimal = unit_ns > 1 && ns.saturating_abs() < 100 * unit_ns;
-    let step_ns = if has_decimal { unit_ns / 10 } else { unit_ns };
-    let missing_ns = (step_ns - ns.rem_euclid(step_ns)) % step_ns;
-    time(signed_f64(ns.saturating_add(missing_ns)))
-}
-
 /// A figure with one decimal, unless that is 0.
 fn short(figure: f64) -> String {
     format!("{figure:.1}").replace(".0", "")
@@ -213,25 +198,6 @@ mod tests {
             (7.2e12, "2 h"),
         ] {
             assert_eq!(time(ns), text);
-        }
-    }
-
-    #[test]
-    fn an_upper_limit_is_rounded_up() {
-        for (ns, text) in [
-            (0, "0 ns"),
-            (120, "120 ns"),
-            (1_000, "1 us"),
-            (1_001, "1.1 us"),
-            (81_500_000, "81.5 ms"),
-            (81_500_001, "81.6 ms"),
-            (99_900_001, "100 ms"),
-            (100_000_001, "101 ms"),
-            (999_999_999, "1 s"),
-            (7_200_000_000_001, "2.1 h"),
-            (-1_240, "-1.2 us"),
-        ] {
-            assert_eq!(time_ceil(ns), text);
         }
     }
 
