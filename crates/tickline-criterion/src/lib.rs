@@ -154,15 +154,20 @@
 //! | `moved` | the CPU's id, which comes with the counter | the pair; after a move between two pairs, the second |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
 //! | `preempted` | `ru_nivcsw` of the thread (Linux). It counts yields to another thread as well, so a routine that yields is better measured with `iter` or `--include-disturbed` | 50 us of pairs (see below) |
-//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs (see below). If there are more long pairs than interrupts, the routine itself is sometimes slow: these pairs count, and a printed line says so |
+//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | pairs of which interrupts explain how long they took (see below) |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | a disruption or a closed gate of tickline's clock. The code behind the count says what: of a [`tickline::Event`], such as `unix_step`, of the gate's [`tickline::Reason`], or of the [`tickline::ClockState`] | 10 ms of pairs |
 //!
-//! **Rare slow calls may be excluded as disturbed**: a call that is slow more rarely than
-//! interrupts come (hundreds a second), or so long that it is often preempted. p99.9 and max are
-//! then too small. If the longest excluded pair is as long as your slow calls, run again with
-//! `--include-disturbed`.
+//! **A routine's own slow calls count**, but for two kinds:
+//!
+//! - Calls that interrupts explain: they are slower by as much as an interrupt takes, or up to some
+//!   ten times as much, and about as rare as interrupts of this length or longer. A printed line
+//!   says how many long pairs count.
+//! - Calls so long that the thread is often preempted in them.
+//!
+//! Without them p99.9 and max are too small. If the longest excluded pair is as long as your slow
+//! calls, run again with `--include-disturbed`.
 //!
 //! # Known delays
 //!

@@ -6,15 +6,18 @@
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
+use crate::measurement::thread_meter::preemptions;
 use crate::number::{count, round};
+use crate::statistics::octaves::Octaves;
 
 /// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
 /// ns, so a gap is about 300 ns or longer. The shortest interrupts take as long; no other event in
 /// a loop of reads does.
 const GAP_INTERVALS: u64 = 16;
 
-/// The first run time of the loop: five periods of the slowest timer, 4 ms.
+/// The first run of the loop: five periods of the slowest timer, 4 ms, in parts.
 const FIRST_RUN_NS: f64 = 20e6;
+const FIRST_RUN_PARTS: u64 = 400;
 
 /// The number of reads in the calibration, which gives the usual interval.
 const READS: usize = 1_001;
@@ -24,8 +27,8 @@ const READS: usize = 1_001;
 pub(crate) struct Noise {
     /// The total run time of the loop.
     pub(crate) runtime_ticks: u64,
-    /// The number of gaps, and the shortest gap.
-    pub(crate) gaps: u64,
+    /// The lengths of the gaps, and the shortest gap.
+    pub(crate) gaps: Octaves,
     pub(crate) min_gap_ticks: u64,
 }
 
@@ -38,10 +41,17 @@ pub(crate) struct NoiseLoop {
 }
 
 impl NoiseLoop {
-    /// Calibrates the loop, and runs it for the first time.
+    /// Calibrates the loop, and runs it for the first time. A preemption may make a gap, so a part
+    /// of the run in which the thread was preempted does not count.
     pub(crate) fn start(counter: HardwareCounter, ns_per_tick: f64) -> Self {
         let mut noise_loop = Self::calibrate(counter);
-        noise_loop.run(round(FIRST_RUN_NS / ns_per_tick));
+        for _ in 0..FIRST_RUN_PARTS {
+            let (before, preempted) = (noise_loop, preemptions());
+            noise_loop.run(round(FIRST_RUN_NS / ns_per_tick) / FIRST_RUN_PARTS);
+            if preemptions() != preempted {
+                noise_loop = before;
+            }
+        }
         noise_loop
     }
 
@@ -71,7 +81,7 @@ impl NoiseLoop {
             let now = self.counter.now_ordered();
             let interval = now.saturating_sub(last);
             if interval > self.gap_ticks {
-                self.noise.gaps += 1;
+                self.noise.gaps.add(interval);
                 self.noise.min_gap_ticks = self.noise.min_gap_ticks.min(interval);
             }
             last = now.max(last);
@@ -144,7 +154,7 @@ mod tests {
         let sum = noise_loop.noise;
         assert!(sum.runtime_ticks >= first.runtime_ticks + 10_000, "{sum:?}");
         assert!(
-            sum.gaps >= first.gaps && sum.min_gap_ticks <= first.min_gap_ticks,
+            sum.gaps.total() >= first.gaps.total() && sum.min_gap_ticks <= first.min_gap_ticks,
             "{sum:?}"
         );
     }

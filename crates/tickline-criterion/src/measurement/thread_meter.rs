@@ -43,6 +43,8 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
+pub(crate) use system::preemptions;
+
 /// The shortest long pair. Two readings take about 5 us (AMD EPYC under KVM), 10 % of it, and are
 /// not in its time. A scheduler lets a thread wait for milliseconds.
 const LONG_NS: f64 = 50_000.0;

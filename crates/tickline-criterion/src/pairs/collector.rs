@@ -13,6 +13,7 @@ use crate::measurement::settings::Counting;
 use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
+use crate::pairs::long_pairs::LongPairs;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::serving::{ServedSlice, Serving};
 use crate::pairs::slice::Slice;
@@ -95,8 +96,8 @@ pub(crate) struct Collected<const N: usize> {
     /// The number of all groups, and of disturbed groups.
     pub(crate) groups: u64,
     pub(crate) disturbances: Disturbances,
-    /// The number of pairs that are as long as an interrupt, but count, because there were too many
-    /// for interrupts.
+    /// The number of pairs that are as long as an interrupt, but count, because interrupts do not
+    /// explain them.
     pub(crate) long_kept: u64,
     /// The number of samples without an undisturbed group. criterion got the median of all groups
     /// of such a sample.
@@ -187,6 +188,8 @@ pub(crate) struct Collector<const N: usize> {
     /// for the samples.
     bencher: u64,
     slice: Slice<N>,
+    /// The long pairs since the warm-up.
+    long_pairs: LongPairs,
     pub(crate) collected: Collected<N>,
     /// The process that this process takes slices for.
     pub(crate) serving: Option<Serving>,
@@ -220,6 +223,7 @@ impl<const N: usize> Collector<N> {
             iterations_per_pair: None,
             bencher,
             slice: Slice::default(),
+            long_pairs: LongPairs::default(),
             collected: Collected::default(),
             begin: SystemTime::now(),
             converted: SAMPLES.get(),
@@ -328,6 +332,7 @@ impl<const N: usize> Collector<N> {
         if bencher != self.bencher {
             // The warm-up is over.
             self.bencher = bencher;
+            self.long_pairs = LongPairs::default();
             self.collected = Collected::default();
             self.measuring_since = Instant::now();
         }
@@ -493,6 +498,7 @@ impl<const N: usize> Sample<'_, N> {
         let Collector {
             collected,
             slice,
+            long_pairs,
             monitor,
             time,
             serving,
@@ -500,7 +506,8 @@ impl<const N: usize> Sample<'_, N> {
             ..
         } = &mut *self.collector;
         let groups = slice.count();
-        slice.judge(monitor.end_slice(time), &monitor.noise());
+        let common = monitor.end_slice(time);
+        slice.judge(common, &monitor.noise(), long_pairs);
         let counting = time.settings().counting;
         if let Some(serving) = serving {
             serving.reply(ServedSlice {

@@ -10,11 +10,14 @@
 //!
 //! This file has only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
 
+use std::array;
+
 use crate::measurement::noise_loop::Noise;
 use crate::measurement::readings::PairReads;
 use crate::measurement::settings::Counting;
+use crate::number::count;
 use crate::pairs::disturbance::{Disturbance, Disturbances};
-use crate::pairs::long_pairs::{LongPairs, judge_long};
+use crate::pairs::long_pairs::LongPairs;
 
 /// The groups of a slice. A disturbed pair excludes its whole group.
 #[derive(Debug, Default)]
@@ -22,8 +25,8 @@ pub(crate) struct Slice<const N: usize> {
     /// The groups without a disturbance so far, ticks.
     good: Vec<[u64; N]>,
     disturbed: Vec<(Disturbance, [u64; N])>,
-    /// The number of pairs that are as long as an interrupt, but count, because there were too many
-    /// for interrupts.
+    /// The number of pairs that are as long as an interrupt, but count, because interrupts do not
+    /// explain them.
     pub(crate) long_kept: u64,
     /// The CPU of the last pair, if it was read with the counter.
     cpu: Option<usize>,
@@ -75,37 +78,46 @@ impl<const N: usize> Slice<N> {
 
     /// The number of groups without a disturbance so far.
     pub(crate) fn good_count(&self) -> u64 {
-        crate::number::count(self.good.len())
+        count(self.good.len())
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.good_count() + crate::number::count(self.disturbed.len())
+        self.good_count() + count(self.disturbed.len())
     }
 
-    /// Judges the slice by its facts. `common` disturbs all groups that are not disturbed yet.
-    pub(crate) fn judge(&mut self, common: Option<Disturbance>, noise: &Noise) {
+    /// Judges the slice by its facts, and by the long pairs of the benchmark so far. `common`
+    /// disturbs all groups that are not disturbed yet.
+    pub(crate) fn judge(
+        &mut self,
+        common: Option<Disturbance>,
+        noise: &Noise,
+        long_pairs: &mut LongPairs,
+    ) {
         if let Some(disturbance) = common {
             self.disturbed
                 .extend(self.good.drain(..).map(|group| (disturbance, group)));
             return;
         }
-        let mut limits = [u64::MAX; N];
-        for (index, limit) in limits.iter_mut().enumerate() {
-            let mut ticks: Vec<u64> = self.good.iter().map(|group| group[index]).collect();
-            match judge_long(&mut ticks, noise) {
-                LongPairs::Interrupts { above_ticks } => *limit = above_ticks,
-                LongPairs::Kept(pairs) => self.long_kept += pairs,
-            }
-        }
-        let is_long = |group: &mut [u64; N]| {
+        let places = array::from_fn(|index| self.good.iter().map(|group| group[index]).collect());
+        let explained: [_; N] = long_pairs.judge(places, noise);
+        let is_interrupted = |group: &mut [u64; N]| {
             group
                 .iter()
-                .zip(limits)
-                .any(|(ticks, limit)| *ticks > limit)
+                .zip(&explained)
+                .any(|(ticks, explained)| explained.is_interrupted(*ticks))
         };
-        let long = self.good.extract_if(.., is_long);
+        let interrupted = self.good.extract_if(.., is_interrupted);
         self.disturbed
-            .extend(long.map(|group| (Disturbance::Interrupted, group)));
+            .extend(interrupted.map(|group| (Disturbance::Interrupted, group)));
+        let own = self.good.iter().map(|group| {
+            let pairs = group.iter().zip(&explained);
+            count(
+                pairs
+                    .filter(|(ticks, explained)| explained.is_own(**ticks))
+                    .count(),
+            )
+        });
+        self.long_kept += own.sum::<u64>();
     }
 
     /// The groups of a judged slice that count.
@@ -155,11 +167,23 @@ mod tests {
     use super::*;
     use crate::pairs::collector::Collected;
 
-    const NOISE: Noise = Noise {
-        runtime_ticks: 100_000_000,
-        gaps: 100,
-        min_gap_ticks: 5_000,
-    };
+    /// A hundred gaps of 5,000 ticks in a hundred million.
+    fn noise() -> Noise {
+        let mut noise = Noise {
+            runtime_ticks: 100_000_000,
+            min_gap_ticks: 5_000,
+            ..Noise::default()
+        };
+        for _ in 0..100 {
+            noise.gaps.add(5_000);
+        }
+        noise
+    }
+
+    /// Judges the first slice of a benchmark.
+    fn judge<const N: usize>(slice: &mut Slice<N>, common: Option<Disturbance>) {
+        slice.judge(common, &noise(), &mut LongPairs::default());
+    }
 
     fn pair(start_ticks: u64, ticks: u64) -> PairReads {
         PairReads {
@@ -178,7 +202,7 @@ mod tests {
 
     fn found(slice: &mut Slice<1>, common: Option<Disturbance>) -> Collected<1> {
         let mut found = Collected::default();
-        slice.judge(common, &NOISE);
+        judge(slice, common);
         found.add(slice, Counting::Undisturbed);
         found
     }
@@ -208,7 +232,7 @@ mod tests {
         slice.add_block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
         let moved = [on((0, 1)), on((1, 1))];
         slice.add_block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
-        slice.judge(None, &NOISE);
+        judge(&mut slice, None);
         assert_eq!(
             slice.disturbances().to_string(),
             "moved 2, preempted 10, interrupted 1"
@@ -300,7 +324,7 @@ mod tests {
                 Some(Disturbance::Preempted),
             );
             let mut found = Collected::default();
-            slice.judge(None, &NOISE);
+            judge(&mut slice, None);
             found.add(&slice, counting);
             assert_eq!(found.sample_ticks(1), Some(expected));
             assert_eq!(found.samples_disturbed, 0);

@@ -22,7 +22,7 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub(crate) use system::{bind_to_present_cpu, cpu, preemptions, take_standard_streams};
+pub(crate) use system::{bind_to_present_cpu, cpu, take_standard_streams};
 
 /// A larger change of the frequency, %, disturbs pairs. `compare` finds a difference of this size
 /// in a routine of 50 ns.

@@ -150,8 +150,8 @@ impl fmt::Display for Outcome<'_> {
         if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{long_kept} long pairs count as the routine's own, because there were more of them than \
-                 interrupts; the maximum may be an interrupt's"
+                "\n{INDENT}{long_kept} long pairs count as the routine's own, because interrupts do not explain \
+                 them; the maximum may be an interrupt's"
             )?;
         }
         if *samples_disturbed > 0 {
@@ -171,6 +171,7 @@ mod tests {
     use crate::measurement::noise_loop::Noise;
     use crate::measurement::readings::PairReads;
     use crate::pairs::disturbance::Disturbance;
+    use crate::pairs::long_pairs::LongPairs;
     use crate::pairs::slice::Slice;
 
     const SCALE: Scale = Scale {
@@ -192,7 +193,7 @@ mod tests {
             };
             slice.add_block(&mut vec![[pair]; *pairs], *disturbed);
         }
-        slice.judge(None, &Noise::default());
+        slice.judge(None, &Noise::default(), &mut LongPairs::default());
         found.add(&slice, Counting::Undisturbed);
         found
     }
@@ -324,8 +325,10 @@ mod tests {
         found.long_kept = 3;
         let text = outcome(&found, 1).to_string();
         assert!(
-            text.ends_with("3 long pairs count as the routine's own, because there were more of them than interrupts; the \
-             maximum may be an interrupt's"),
+            text.ends_with(
+                "3 long pairs count as the routine's own, because interrupts do not explain them; the maximum may be \
+                 an interrupt's"
+            ),
             "{text}"
         );
     }

@@ -208,7 +208,9 @@ fn run_benchmarks(steps: u64) {
     let time = CounterTime::new_or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
-        .warm_up_time(Duration::from_millis(10))
+        // Several times as long as a preemption, or criterion takes the preemption for the time of
+        // an iteration, and each sample is one cold pair.
+        .warm_up_time(Duration::from_millis(50))
         .measurement_time(Duration::from_millis(200))
         .sample_size(20)
         .nresamples(1_000)

@@ -71,6 +71,14 @@ pub(super) fn blocked() -> Option<c_long> {
     Some(usage.voluntary_context_switches())
 }
 
+/// How often the kernel took the CPU away from this thread, since the thread began: `ru_nivcsw`
+/// (getrusage(2)).
+pub(crate) fn preemptions() -> Option<c_long> {
+    getrusage(UsageWho::RUSAGE_THREAD)
+        .ok()
+        .map(|usage| usage.involuntary_context_switches())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

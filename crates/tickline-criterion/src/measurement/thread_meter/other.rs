@@ -33,3 +33,7 @@ pub(super) fn process_cpu_ns() -> Option<u64> {
 pub(super) fn blocked() -> Option<c_long> {
     None
 }
+
+pub(crate) fn preemptions() -> Option<c_long> {
+    None
+}

@@ -1,6 +1,7 @@
 //! A sample by itself, with pairs that the tests make up.
 
 use super::*;
+use crate::measurement::noise_loop::Noise;
 use crate::message::Messages;
 use crate::pairs::disturbance::Disturbance;
 use criterion::measurement::Measurement;
@@ -64,6 +65,25 @@ fn the_groups_of_the_warm_up_are_not_results() {
     BENCHERS.set(BENCHERS.get().wrapping_add(1));
     collector.begin_sample(1);
     assert_eq!(collector.collected.groups, 0);
+}
+
+/// The caches are cold in the warm-up.
+#[test]
+fn the_long_pairs_of_the_warm_up_are_forgotten() {
+    let mut collector = collector::<1>(None);
+    collector.long_pairs.judge([vec![7]], &Noise::default());
+    BENCHERS.set(BENCHERS.get().wrapping_add(1));
+    collector.begin_sample(1);
+    assert_eq!(collector.long_pairs, LongPairs::default());
+}
+
+#[test]
+fn the_long_pairs_of_earlier_slices_are_kept() {
+    let mut collector = collector::<1>(None);
+    let mut sample = collector.begin_sample(100);
+    sample.collector.slice.add_block(&mut vec![until(7)], None);
+    sample.close_slice();
+    assert_ne!(collector.long_pairs, LongPairs::default());
 }
 
 /// Symptom: criterion's analysis and plots made `--against` take up to 15 times as long as the

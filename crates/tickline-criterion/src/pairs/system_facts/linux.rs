@@ -1,24 +1,14 @@
-//! Facts about a thread on Linux: `getrusage`, and its CPU.
+//! Facts about a thread on Linux: its CPU.
 
-use std::ffi::c_long;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::{Pid, dup2_stdin, dup2_stdout};
 
 /// The calling thread, for the functions of `nix::sched`.
 const THIS_THREAD: Pid = Pid::from_raw(0);
-
-/// How often the kernel took the CPU away from this thread, since the thread began: `ru_nivcsw`
-/// (getrusage(2)).
-pub(crate) fn preemptions() -> Option<c_long> {
-    getrusage(UsageWho::RUSAGE_THREAD)
-        .ok()
-        .map(|usage| usage.involuntary_context_switches())
-}
 
 /// The CPU that this thread runs on.
 pub(crate) fn cpu() -> Option<usize> {
@@ -72,11 +62,13 @@ pub(crate) fn take_standard_streams() -> Option<[File; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_long;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::measurement::thread_meter::preemptions;
 
     /// The CPUs on which the calling thread may run.
     fn own_cpus() -> Vec<usize> {

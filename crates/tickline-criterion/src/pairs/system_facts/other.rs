@@ -1,11 +1,6 @@
 //! Systems other than Linux, which provide none of these facts.
 
-use std::ffi::c_long;
 use std::fs::File;
-
-pub(crate) fn preemptions() -> Option<c_long> {
-    None
-}
 
 pub(crate) fn cpu() -> Option<usize> {
     None
