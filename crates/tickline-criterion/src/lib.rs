@@ -154,20 +154,21 @@
 //! | `moved` | the CPU's id, which comes with the counter | the pair; after a move between two pairs, the second |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
 //! | `preempted` | `ru_nivcsw` of the thread (Linux). It counts yields to another thread as well, so a routine that yields is better measured with `iter` or `--include-disturbed` | 50 us of pairs (see below) |
-//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | pairs of which interrupts explain how long they took (see below) |
+//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs that interrupts explain (see below) |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | a disruption or a closed gate of tickline's clock. The code behind the count says what: of a [`tickline::Event`], such as `unix_step`, of the gate's [`tickline::Reason`], or of the [`tickline::ClockState`] | 10 ms of pairs |
 //!
 //! **A routine's own slow calls count**, but for two kinds:
 //!
-//! - Calls that interrupts explain: they are slower by as much as an interrupt takes, or up to some
-//!   ten times as much, and about as rare as interrupts of this length or longer. A printed line
-//!   says how many long pairs count.
+//! - Calls that interrupts, or pauses by the hypervisor, explain: they are about as rare as
+//!   interrupts that take as long, or down to a tenth as long.
 //! - Calls so long that the thread is often preempted in them.
 //!
-//! Without them p99.9 and max are too small. If the longest excluded pair is as long as your slow
-//! calls, run again with `--include-disturbed`.
+//! Without them the mean, p99.9 and max are too small. If the longest excluded pair is as long as
+//! your slow calls, run again with `--include-disturbed`. A printed line says how many pairs count
+//! although they are as long as an interrupt. Among them is a pause that the hypervisor does not
+//! report, if the loop has seen none of its length.
 //!
 //! # Known delays
 //!
@@ -323,7 +324,7 @@
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
 //
 // `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`,
-// `criterion_folder`, `message`, `number` and `reason` serve all of them.
+// `criterion_folder`, `message`, `number`, `octaves` and `reason` serve all of them.
 mod arguments;
 mod bench_pairs;
 mod compare;
@@ -337,6 +338,7 @@ mod criterion_folder;
 pub mod measurement;
 mod message;
 mod number;
+mod octaves;
 mod pairs;
 mod reason;
 pub mod results;

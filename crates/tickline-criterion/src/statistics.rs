@@ -6,10 +6,8 @@
 //! | `couples.rs` | the difference of two routines, in rounds and replicates |
 //! | `signed_rank.rs` | the interval of that difference |
 //! | `interval.rs` | nothing: an estimate with both ends |
-//! | `octaves.rs` | the number of lengths between two powers of two |
 
 pub(crate) mod couples;
 pub(crate) mod distribution;
 pub(crate) mod interval;
-pub(crate) mod octaves;
 pub(crate) mod signed_rank;

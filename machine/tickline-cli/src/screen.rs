@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn the_help_has_the_widths_that_are_taken_by_default() {
         let help = crate::args::help::text(crate::args::help::PROGRAM);
-        let widths = format!("{CONSOLE} if unknown; {NO_TERMINAL} without a terminal)");
+        let widths = format!("{CONSOLE} if unknown; {NO_TERMINAL} without one)");
         assert!(help.contains(&widths), "{help}");
     }
 

@@ -1,5 +1,5 @@
-//! A loop that only reads the counter. Only interrupts make gaps in it: the gaps show how often
-//! interrupts come, and how short they can be.
+//! A loop that only reads the counter. Only interrupts, and pauses by the hypervisor, make gaps in
+//! it: the gaps show how often they come, and how long they last.
 //!
 //! Linux measures the noise of the operating system by the same loop
 //! (`Documentation/trace/osnoise-tracer.rst`).
@@ -8,14 +8,14 @@ use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::measurement::thread_meter::preemptions;
 use crate::number::{count, round};
-use crate::statistics::octaves::Octaves;
+use crate::octaves::Octaves;
 
 /// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
 /// ns, so a gap is about 300 ns or longer. The shortest interrupts take as long; no other event in
 /// a loop of reads does.
 const GAP_INTERVALS: u64 = 16;
 
-/// The first run of the loop: five periods of the slowest timer, 4 ms, in parts.
+/// The first run of the loop, in parts: two periods of the slowest timer, 10 ms.
 const FIRST_RUN_NS: f64 = 20e6;
 const FIRST_RUN_PARTS: u64 = 400;
 

@@ -188,8 +188,9 @@ pub(crate) struct Collector<const N: usize> {
     /// for the samples.
     bencher: u64,
     slice: Slice<N>,
-    /// The long pairs since the warm-up.
-    long_pairs: LongPairs,
+    /// The pairs of each routine since the warm-up. A process that serves does not know when its
+    /// warm-up is over, and has those of a slice.
+    long_pairs: [LongPairs; N],
     pub(crate) collected: Collected<N>,
     /// The process that this process takes slices for.
     pub(crate) serving: Option<Serving>,
@@ -223,7 +224,7 @@ impl<const N: usize> Collector<N> {
             iterations_per_pair: None,
             bencher,
             slice: Slice::default(),
-            long_pairs: LongPairs::default(),
+            long_pairs: [LongPairs::default(); N],
             collected: Collected::default(),
             begin: SystemTime::now(),
             converted: SAMPLES.get(),
@@ -332,9 +333,12 @@ impl<const N: usize> Collector<N> {
         if bencher != self.bencher {
             // The warm-up is over.
             self.bencher = bencher;
-            self.long_pairs = LongPairs::default();
+            self.long_pairs = [LongPairs::default(); N];
             self.collected = Collected::default();
             self.measuring_since = Instant::now();
+        }
+        if self.serving.is_some() {
+            self.long_pairs = [LongPairs::default(); N];
         }
         let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
         let wanted = iterations

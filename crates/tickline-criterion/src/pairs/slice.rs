@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | pair | the CPU, which is read with the counter | this pair |
 //! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block, because the pairs after the preemption find cold caches |
-//! | slice, 10 ms or one sample | interrupts; `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
+//! | slice, 10 ms or one sample | interrupts; `steal`, frequency, tickline's clock | the long pairs that interrupts explain; all pairs of the slice |
 //!
 //! This file has only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
 
@@ -17,7 +17,7 @@ use crate::measurement::readings::PairReads;
 use crate::measurement::settings::Counting;
 use crate::number::count;
 use crate::pairs::disturbance::{Disturbance, Disturbances};
-use crate::pairs::long_pairs::LongPairs;
+use crate::pairs::long_pairs::{LongPairs, judge_long};
 
 /// The groups of a slice. A disturbed pair excludes its whole group.
 #[derive(Debug, Default)]
@@ -91,15 +91,15 @@ impl<const N: usize> Slice<N> {
         &mut self,
         common: Option<Disturbance>,
         noise: &Noise,
-        long_pairs: &mut LongPairs,
+        long_pairs: &mut [LongPairs; N],
     ) {
         if let Some(disturbance) = common {
             self.disturbed
                 .extend(self.good.drain(..).map(|group| (disturbance, group)));
             return;
         }
-        let places = array::from_fn(|index| self.good.iter().map(|group| group[index]).collect());
-        let explained: [_; N] = long_pairs.judge(places, noise);
+        let ticks = array::from_fn(|index| self.good.iter().map(|group| group[index]).collect());
+        let explained = judge_long(long_pairs, ticks, noise);
         let is_interrupted = |group: &mut [u64; N]| {
             group
                 .iter()
@@ -182,7 +182,7 @@ mod tests {
 
     /// Judges the first slice of a benchmark.
     fn judge<const N: usize>(slice: &mut Slice<N>, common: Option<Disturbance>) {
-        slice.judge(common, &noise(), &mut LongPairs::default());
+        slice.judge(common, &noise(), &mut [LongPairs::default(); N]);
     }
 
     fn pair(start_ticks: u64, ticks: u64) -> PairReads {

@@ -193,7 +193,7 @@ mod tests {
             };
             slice.add_block(&mut vec![[pair]; *pairs], *disturbed);
         }
-        slice.judge(None, &Noise::default(), &mut LongPairs::default());
+        slice.judge(None, &Noise::default(), &mut [LongPairs::default()]);
         found.add(&slice, Counting::Undisturbed);
         found
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::measurement::noise_loop::Noise;
 use crate::message::Messages;
 use crate::pairs::disturbance::Disturbance;
+use crate::pairs::long_pairs::judge_long;
 use criterion::measurement::Measurement;
 use std::time::Duration;
 
@@ -71,10 +72,19 @@ fn the_groups_of_the_warm_up_are_not_results() {
 #[test]
 fn the_long_pairs_of_the_warm_up_are_forgotten() {
     let mut collector = collector::<1>(None);
-    collector.long_pairs.judge([vec![7]], &Noise::default());
+    judge_long(&mut collector.long_pairs, [vec![7]], &Noise::default());
     BENCHERS.set(BENCHERS.get().wrapping_add(1));
     collector.begin_sample(1);
-    assert_eq!(collector.long_pairs, LongPairs::default());
+    assert_eq!(collector.long_pairs, [LongPairs::default()]);
+}
+
+/// criterion makes no other bencher after its warm-up.
+#[test]
+fn a_process_that_serves_judges_each_slice_alone() {
+    let mut collector = collector::<1>(Some(Serving::new(1.0)));
+    judge_long(&mut collector.long_pairs, [vec![7]], &Noise::default());
+    collector.begin_sample(1);
+    assert_eq!(collector.long_pairs, [LongPairs::default()]);
 }
 
 #[test]
@@ -83,7 +93,7 @@ fn the_long_pairs_of_earlier_slices_are_kept() {
     let mut sample = collector.begin_sample(100);
     sample.collector.slice.add_block(&mut vec![until(7)], None);
     sample.close_slice();
-    assert_ne!(collector.long_pairs, LongPairs::default());
+    assert_ne!(collector.long_pairs, [LongPairs::default()]);
 }
 
 /// Symptom: criterion's analysis and plots made `--against` take up to 15 times as long as the

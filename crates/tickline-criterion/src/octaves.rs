@@ -24,6 +24,11 @@ impl Octaves {
         self.0[octave_of(length)] += 1;
     }
 
+    /// The number of lengths in this octave.
+    pub(crate) fn count_in(&self, octave: usize) -> u64 {
+        self.0[octave]
+    }
+
     /// The number of lengths in this octave and in higher ones.
     pub(crate) fn count_from(&self, octave: usize) -> u64 {
         self.0[octave..].iter().sum()
@@ -47,13 +52,15 @@ mod tests {
     }
 
     #[test]
-    fn the_lengths_from_an_octave_on_are_counted() {
+    fn lengths_are_counted_in_an_octave_and_from_it_on() {
         let mut octaves = Octaves::default();
         for length in [0, 5, 6, 100] {
             octaves.add(length);
         }
-        let counts = [0, 3, 4, 7, 8].map(|octave| octaves.count_from(octave));
-        assert_eq!(counts, [4, 3, 1, 1, 0]);
+        let in_each = [0, 3, 4, 7, 8].map(|octave| octaves.count_in(octave));
+        assert_eq!(in_each, [1, 2, 0, 1, 0]);
+        let from_each = [0, 3, 4, 7, 8].map(|octave| octaves.count_from(octave));
+        assert_eq!(from_each, [4, 3, 1, 1, 0]);
         assert_eq!(octaves.total(), 4);
     }
 }
