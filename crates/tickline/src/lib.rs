@@ -41,7 +41,7 @@
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
 //! `AtomicU64`. For a deadline that threads share, `now` is enough: a thread may see the deadline
 //! pass a few ns early or late. A value that must not run backwards between threads, such as "last
-//! used", needs `now_ordered`, which takes 7 to 14 ns more.
+//! used", needs `now_ordered`, which takes 7 to 13 ns more.
 //!
 //! # Features
 //!
