@@ -495,15 +495,18 @@ impl Explained for Code {
             },
             Self::NtpUnsynchronised => Explanation {
                 code: "ntp_unsynchronised",
-                summary: "Nothing vouches for Unix time: no NTP daemon runs, or none that tells its error (unsure).",
+                summary: "Nothing vouches for Unix time: no NTP daemon runs, or one that tells no error or follows no other clock (unsure).",
                 text: "Either the largest error that the kernel states is at its limit of 16 s: it \
                        starts at this limit, and reaches it again nine hours after a daemon has \
                        ended. Or a daemon has stated a smaller error, but no daemon answers here, \
                        and the kernel's flag says that Unix time is not synchronised: chronyd \
-                       without `rtcsync` has ended, or runs outside of this container. \
-                       CLOCK_MONOTONIC is not affected; timestamps are. A machine needs only one \
-                       daemon, on the host: containers have the host's clock.",
+                       without `rtcsync` has ended, or runs outside of this container. Or a \
+                       daemon runs and follows no other clock: it reaches no server, trusts none, \
+                       or follows its own clock. CLOCK_MONOTONIC is not affected; timestamps are. \
+                       A machine needs only one daemon, on the host: containers have the host's \
+                       clock. To see what servers a daemon has:",
                 more: &[
+                    Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(
                         "If a program steers the clock already, such as busybox ntpd or phc2sys, \
                          find it first: a second one works against it. If none does, and systemd \
