@@ -368,10 +368,10 @@ fn the_guides_check_of_a_page_is_one_line_with_nagios_codes() {
             "no_line: there\n",
         ),
         (
-            "phase   off: switched off, until\\n",
+            "phase   off: switched off: run\\n",
             1,
             0,
-            "off: switched off, until\n",
+            "off: switched off: run\n",
         ),
         ("tickline: there is no page\\n", 2, 2, "there is no page\n"),
     ] {

@@ -271,7 +271,7 @@ fn openrc_asks_for_the_page_that_its_server_serves() {
 /// Symptom: a start succeeded, and half a minute later the service was stopped.
 #[test]
 fn openrc_starts_no_server_of_a_page_that_is_switched_off() {
-    let told = "phase   off: switched off, until `tickline serve on`".replace('`', "");
+    let told = "phase   off: switched off: run `tickline serve on`".replace('`', "");
     let (shown, code) = call_openrc("start_pre", &told, 0);
     assert!(shown.contains("tickline serve on"), "{shown}");
     assert_eq!(code, Some(1));

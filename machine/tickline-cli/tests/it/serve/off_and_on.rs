@@ -145,11 +145,11 @@ fn two_pages_are_not_switched_off_at_once() {
     assert_eq!(status(&page).unwrap()["switched_off"], false);
 }
 
-const OFF: &str = "switched off, until `tickline serve on --page ";
+const OFF: &str = "switched off: run `tickline serve on --page ";
 const WITHOUT_SERVER: &str = "no server publishes a line";
 
 #[test]
-fn the_status_says_how_long_a_page_is_off() {
+fn the_status_says_what_ends_that_a_page_is_off() {
     let (_folder, page) = page_without_server();
     switch(&page, "off");
     assert_off(&page);

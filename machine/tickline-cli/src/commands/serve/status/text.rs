@@ -196,7 +196,10 @@ impl PageReport {
             PagePhase::Expired => "the leases have run out; programs ask the OS clock",
             PagePhase::Stored(LeasePhase::Off) if self.switched_off => {
                 let on = command("serve on", Path::new(&self.page));
-                return format!("switched off, until {on}; programs ask the OS clock").into();
+                let text = format!(
+                    "switched off: run {on}, then start a server; programs ask the OS clock"
+                );
+                return text.into();
             }
             PagePhase::Stored(LeasePhase::Off) => {
                 "no server publishes a line; programs ask the OS clock"
@@ -566,7 +569,20 @@ mod tests {
             ..report()
         };
         let meaning = report.meaning();
-        assert!(meaning.starts_with("switched off, until"), "{meaning}");
+        assert!(meaning.starts_with("switched off: run "), "{meaning}");
+    }
+
+    /// Symptom: "until `tickline serve on`", after which the page stayed off without a server.
+    #[test]
+    fn a_page_that_is_switched_off_needs_a_server_to_serve_again() {
+        let report = PageReport {
+            phase: PagePhase::Stored(LeasePhase::Off),
+            serving: false,
+            switched_off: true,
+            ..report()
+        };
+        let meaning = report.meaning();
+        assert!(meaning.contains("`, then start a server; "), "{meaning}");
     }
 
     /// Symptom: "switched off, until `tickline serve on`" of a page at another path.
@@ -579,7 +595,7 @@ mod tests {
             switched_off: true,
             ..report()
         };
-        let expected = "switched off, until `tickline serve on --page /srv/page`; programs";
+        let expected = "switched off: run `tickline serve on --page /srv/page`, then";
         assert!(
             report.meaning().starts_with(expected),
             "{}",
