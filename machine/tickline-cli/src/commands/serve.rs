@@ -35,7 +35,6 @@ use metrics::PageState;
 use server::Folder;
 use service::ServiceManager;
 pub(crate) use status::PageReport;
-use status::PageServer;
 #[cfg(test)]
 pub(crate) use status::SCHEMA;
 
@@ -220,7 +219,7 @@ fn no_page(page: &Path) -> io::Error {
     if let Some(hint) = page::deleted(page) {
         return io::Error::other(hint);
     }
-    let next = status::next(ServiceManager::of(page), page, &PageServer::None);
+    let next = ServiceManager::of(page).next_without_page(page);
     io::Error::other(nothing_at(page, &page::default_pages(), &next))
 }
 

@@ -145,6 +145,17 @@ impl ServiceManager {
         }
     }
 
+    /// What to look at if there is no page at this path. A container mostly lacks the mount.
+    pub(super) fn next_without_page(self, page: &Path) -> String {
+        let (look, start) = (self.look(), self.start(page));
+        let mount = if self == Self::Other && page == page::of_machine() {
+            "in a container, mount the host's page at this path, read-only; "
+        } else {
+            ""
+        };
+        format!("{look}; {mount}to start a server: {start}")
+    }
+
     /// Where the server's state and its log are. On Alpine the second command of OpenRC finds the
     /// log.
     pub(super) const fn look(self) -> &'static str {
@@ -373,6 +384,27 @@ mod tests {
         assert_eq!(ServiceManager::of(&page), expected);
         let start = ServiceManager::User(7).start(Path::new(OTHER));
         assert_eq!(start, "`tickline serve --page /srv/page`, as user 7");
+    }
+
+    /// Symptom: in a container without the mount, the advice was to start a server there.
+    #[test]
+    fn a_container_without_the_page_is_told_to_mount_it_before_a_server_is_started() {
+        let next = ServiceManager::Other.next_without_page(page::of_machine());
+        let mount = "; in a container, mount the host's page at this path, read-only; to start a ";
+        assert!(next.contains(mount), "{next}");
+    }
+
+    #[test]
+    fn the_mount_is_for_the_machines_page_where_no_service_is_installed() {
+        let [machines, other] = [page::of_machine(), Path::new(OTHER)];
+        for (manager, page) in [
+            (ServiceManager::Systemd, machines),
+            (ServiceManager::OpenRc, machines),
+            (ServiceManager::Other, other),
+        ] {
+            let next = manager.next_without_page(page);
+            assert!(!next.contains("mount"), "{next}");
+        }
     }
 
     /// Symptom: in a container, `serve status` said to start a server there.

@@ -222,7 +222,7 @@ fn unknown_server(error: &PageError) -> String {
 }
 
 /// What to look at if nothing is served, and the start of a server if there is none.
-pub(super) fn next(manager: ServiceManager, page: &Path, server: &PageServer) -> String {
+fn next(manager: ServiceManager, page: &Path, server: &PageServer) -> String {
     let look = manager.look();
     if *server == PageServer::None {
         format!("{look}; to start a server: {}", manager.start(page))
