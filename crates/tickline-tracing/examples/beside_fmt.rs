@@ -30,7 +30,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {
     }
 }
 
-fn main() {
+fn main() -> Result<(), tickline::Error> {
+    let _thread = tickline::start()?;
     tracing_subscriber::registry()
         // The timing layer comes first, so that the layers after it can read the times.
         .with(SpanTimingLayer::new().with_sink(CloseEvents::new()))
@@ -44,4 +45,5 @@ fn main() {
     span.in_scope(|| info!("begins"));
     thread::sleep(Duration::from_millis(5));
     span.in_scope(|| info!("ends"));
+    Ok(())
 }

@@ -158,21 +158,34 @@ fn baseline_undecided(measured_by: MeasuredBy, benchmark: &str, reason: VerdictR
     }
 }
 
-/// Reads the baseline `name` of the benchmark.
-fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, String> {
-    match read(&folder.join(&name).join(format!("{stem}.json"))) {
-        Ok(json) => Ok(Baseline { name, json }),
-        Err(error) => Err(format!(
-            "no baseline {name} in {}: {error}; {} saves one",
-            folder.display(),
-            hints::command_that_saves(&name)
-        )),
+/// Reads the baseline `name` of the benchmark. Without it, the benchmark is new if the run may lack
+/// baselines. It is undecided if there is a baseline that can't be read: else a broken file would
+/// pass, and this run could replace it.
+fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Judgement> {
+    let file = folder.join(&name).join(format!("{stem}.json"));
+    let error = match read(&file) {
+        Ok(json) => return Ok(Baseline { name, json }),
+        Err(error) => error,
+    };
+    if !matches!(file.try_exists(), Ok(false)) {
+        let error = format!("the baseline {name} can't be read: {error}");
+        return Err(Judgement::undecided(ReasonCode::NoBaseline.with(error)));
+    }
+    let reason = ReasonCode::NoBaseline.with(format!(
+        "no baseline {name} in {}: {error}; {} saves one",
+        folder.display(),
+        hints::command_that_saves(&name)
+    ));
+    if arguments::criterion::allows_missing_baseline() {
+        Err(Judgement::new(Conclusion::New, reason))
+    } else {
+        Err(Judgement::undecided(reason))
     }
 }
 
 /// The comparison of this run with a baseline, or what there is to say without it.
 fn change(
-    then: &Result<Baseline, String>,
+    then: &Result<Baseline, Judgement>,
     now: &Value,
     more: MoreIterations,
 ) -> Result<Change, Judgement> {
@@ -189,11 +202,7 @@ fn change(
                 Judgement::undecided(ReasonCode::TooFewSamples.with(error))
             })
         }
-        Err(error) if arguments::criterion::allows_missing_baseline() => Err(Judgement::new(
-            Conclusion::New,
-            ReasonCode::NoBaseline.with(error),
-        )),
-        Err(error) => Err(Judgement::undecided(ReasonCode::NoBaseline.with(error))),
+        Err(judgement) => Err(judgement.clone()),
     }
 }
 

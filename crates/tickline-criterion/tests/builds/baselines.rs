@@ -87,6 +87,24 @@ pub(crate) fn a_run_that_is_not_compared_with_its_baseline_is_called_short(progr
     }
 }
 
+/// Symptom: with `--baseline-lenient` such a benchmark was new, so it passed, and
+/// `--update-on-pass` replaced the file.
+pub(crate) fn a_baseline_that_cannot_be_read_is_undecided(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let file = programs.0.join("work/spin/main/pairs.json");
+    fs::write(&file, "{").expect("the baseline");
+    let options = [
+        "--baseline-lenient=main",
+        "--max-regression=60%",
+        "--update-on-pass",
+    ];
+    let output = programs.run(100, "work/spin", &options);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{out}\n{err}");
+    assert!(err.contains("the baseline main can't be read: "), "{err}");
+    assert_eq!(fs::read_to_string(file).expect("the baseline"), "{");
+}
+
 /// Symptom: with `--against` no benchmark was called short, although this one takes no turns.
 pub(crate) fn a_short_routine_that_the_other_build_lacks_is_called_short(programs: &Programs) {
     let (out, err) = texts(&programs.against(130, "spin", 100));

@@ -145,6 +145,7 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_short_routine_is_named_when_it_is_saved,
     baselines::a_line_says_once_that_pairs_are_short,
     baselines::a_run_that_is_not_compared_with_its_baseline_is_called_short,
+    baselines::a_baseline_that_cannot_be_read_is_undecided,
     baselines::a_short_routine_that_the_other_build_lacks_is_called_short,
     baselines::a_run_with_more_work_differs_from_its_baseline,
     baselines::a_comparison_with_a_baseline_says_that_it_took_no_turns,

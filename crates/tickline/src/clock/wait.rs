@@ -40,7 +40,7 @@ impl Clock {
     /// let status = Clock::global().wait_until_decided(Duration::from_secs(1));
     /// println!("{status}"); // one line
     /// if !status.reads_counter() {
-    ///     println!("readings cost as much as the OS clock's");
+    ///     println!("readings cost up to twice as much as the OS clock's");
     /// }
     /// # Ok(())
     /// # }
