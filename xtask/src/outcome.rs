@@ -39,21 +39,18 @@ pub(crate) const fn word<T>(result: &Result<T, NotPassed>) -> &'static str {
 }
 
 /// The numbers of checks that passed, failed and were skipped.
-pub(crate) fn counts<'a, T: 'a>(
-    results: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone,
-) -> String {
-    let count = |wanted: &str| {
-        results
-            .clone()
-            .filter(|result| word(result) == wanted)
-            .count()
-    };
-    format!(
-        "{} passed, {} failed, {} skipped",
-        count("passed"),
-        count("FAILED"),
-        count("SKIPPED")
-    )
+pub(crate) fn counts<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>>) -> String {
+    let mut passed = 0;
+    let mut failed = 0;
+    let mut skipped = 0;
+    for result in results {
+        match result {
+            Ok(_) => passed += 1,
+            Err(Failed(_)) => failed += 1,
+            Err(Skipped(_)) => skipped += 1,
+        }
+    }
+    format!("{passed} passed, {failed} failed, {skipped} skipped")
 }
 
 /// The exit code of a command that has made these checks.
