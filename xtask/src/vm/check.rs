@@ -2,7 +2,6 @@
 //! what is expected, and says in words what is wrong. A missing figure satisfies only
 //! [`is_nothing`] and [`is_not`].
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Display};
 
@@ -56,7 +55,7 @@ pub(super) enum Subject {
 /// A rule, and the reason for it.
 pub(super) struct Rule {
     subject: Subject,
-    why: Cow<'static, str>,
+    why: String,
     test: Box<dyn Fn(&Phase) -> Outcome>,
 }
 
@@ -66,13 +65,10 @@ impl Debug for Rule {
     }
 }
 
-pub(super) fn rule(
-    why: impl Into<Cow<'static, str>>,
-    test: impl Fn(&Phase) -> Outcome + 'static,
-) -> Rule {
+pub(super) fn rule(why: &str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
     Rule {
         subject: Subject::Other,
-        why: why.into(),
+        why: why.to_owned(),
         test: Box::new(test),
     }
 }
@@ -84,7 +80,7 @@ impl From<Rule> for Vec<Rule> {
 }
 
 /// A rule about the order of readings.
-pub(super) fn rule_of_order(why: &'static str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
+pub(super) fn rule_of_order(why: &str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
     Rule {
         subject: Subject::Order,
         ..rule(why, test)
