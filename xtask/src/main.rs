@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_contradict_each_other_are_refused() {
+    fn arguments_that_are_unknown_or_contradict_each_other_are_refused() {
         for line in [
             "nothing",
             "ci quick",
@@ -154,6 +154,7 @@ mod tests {
             "mutate --sample 3",
             "targets --others x86_64",
             "vm --prepare --write",
+            "ports uild",
             "report page.html --screenshot page.png",
             "soak --minutes",
             "verdicts --runs 0",
