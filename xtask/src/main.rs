@@ -41,41 +41,54 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Command {
-    /// Runs the checks of CI: `check` and `deep`, or one lane, or some of its steps
+    /// Runs the checks of CI: `check` and `deep`, or one lane, or some of its steps; `check` before
+    /// each commit, `nightly` before a release
     Ci(ci::Arguments),
-    /// Compares the public API of each published library with docs/api/, or stores it there
+    /// Compares the public API of each published library with docs/api/, or stores it there; after
+    /// a change of a public item
     Api(api::Arguments),
-    /// Boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
+    /// Boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation;
+    /// after a change of tickline-core
     Bare,
     /// Builds the program as one static file for any Linux on `x86_64`, and the library for
-    /// `tickline run`; packs both into a Debian package and a tarball, with their checksums
+    /// `tickline run`; packs both into a Debian package and a tarball, with their checksums; to
+    /// install them on other machines
     Dist,
     /// Runs every example of the crates twice, once with the counter switched off, and checks the
-    /// output
+    /// output; after a change of an example, or of a text that examples print
     Examples,
-    /// Takes out one rule at a time, or weakens one atomic access, and shows which tests fail
+    /// Takes out one rule at a time, or weakens one atomic access, and shows which tests fail;
+    /// after a change of a rule, of an ordering or of their tests
     Mutate(mutate::Arguments),
-    /// Opens a report in headless Chromium: no errors, no requests, nothing too wide
+    /// Opens a report in headless Chromium: no errors, no requests, nothing too wide; after a
+    /// change of the report
     Report(report::Arguments),
-    /// Runs the tests of published programs over tickline, from the sources that cargo fetches
+    /// Runs the tests of published programs over tickline, from the sources that cargo fetches;
+    /// before a release, or after a change of `Instant`, `UnixTime` or tickline-quanta
     Ports(ports::Arguments),
-    /// Packs each published crate, and builds each package by itself; uploads nothing
+    /// Packs each published crate, and builds each package by itself; uploads nothing; before a
+    /// release, or after a change of a manifest
     Publish,
     /// Measures tickline and its peers in some eight minutes, stores the record, and writes the
-    /// tables
+    /// tables; before a release
     Record(record::Arguments),
-    /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
+    /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`; after a
+    /// change of the control loop or of its constants
     Sim(sim::Arguments),
-    /// Compares the size of a hello-world with the library with that of one with std
+    /// Compares the size of a hello-world with the library with that of one with std; after an
+    /// addition to the library
     Size,
-    /// Does everything at once on this machine, and prints counts that must be 0
+    /// Does everything at once on this machine, and prints counts that must be 0; on a new kind of
+    /// processor, or after a change of a reading's machine code
     Soak(soak::Arguments),
-    /// Checks which parts compile and run on each target
+    /// Checks which parts compile and run on each target; after a change of code for some targets
+    /// only
     Targets(targets::Arguments),
     /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and
-    /// closures different, and slower ones slower
+    /// closures different, and slower ones slower; after a change of their method
     Verdicts(verdicts::Arguments),
-    /// Boots real kernels with bad clocks, in guests under QEMU's emulation
+    /// Boots real kernels with bad clocks, in guests under QEMU's emulation; after a change of a
+    /// gate, or of what the program says of a machine
     Vm(vm::Arguments),
 }
 
