@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::{Programs, six_layouts, texts};
+use crate::programs::{Programs, texts};
+use crate::turns::six_layouts;
 
 /// Symptom: only the line about an unknown option listed this crate's.
 pub(crate) fn the_help_has_this_crates_options(programs: &Programs) {
