@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use tickline::Reason;
 
@@ -65,6 +66,22 @@ impl Error {
         Self::new(
             ErrorKind::GateClosed(reason),
             format!("the counter can't be used: {reason}{}", advice(reason)),
+        )
+    }
+
+    /// A gate that may open by itself was still closed after a wait of `limit`.
+    pub(crate) fn still_closed(reason: Reason, limit: Duration) -> Self {
+        let why = if reason == Reason::Untested {
+            ": to compare the CPUs' counters takes 20 ms a CPU or more"
+        } else {
+            ""
+        };
+        Self::new(
+            ErrorKind::GateClosed(reason),
+            format!(
+                "the counter can't be used: {reason}; let CounterTimeBuilder::settle allow more \
+                 time than {limit:.1?}{why}"
+            ),
         )
     }
 
