@@ -100,6 +100,8 @@ pub trait BenchPairs: sealed::Criterion {
     /// # Panics
     ///
     /// If `benchmark` calls no method that times something.
+    /// With `--against` also if criterion did not get the program's arguments
+    /// (`configure_from_args`).
     fn bench_pairs(
         &mut self,
         id: impl Into<PairId>,
@@ -113,6 +115,8 @@ pub trait BenchPairs: sealed::Criterion {
     /// # Panics
     ///
     /// If `benchmark` calls no method that times something.
+    /// With `--against` also if criterion did not get the program's arguments
+    /// (`configure_from_args`).
     fn bench_pairs_with_input<I: ?Sized>(
         &mut self,
         id: impl Into<PairId>,

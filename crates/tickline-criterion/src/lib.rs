@@ -251,9 +251,12 @@
 //!
 //! # Caveats
 //!
-//! - **Give the result to a `black_box` inside of the routine.** criterion's own `black_box` comes
-//!   after the second reading. The compiler may move arithmetic that needs no memory across a
-//!   reading, with this clock and with `WallTime`.
+//! - **With criterion's `iter_batched`, `iter_batched_ref`, `iter_with_large_drop` and
+//!   `iter_custom`, give the result to a `black_box` inside of the routine.** criterion's own
+//!   `black_box` comes after the second reading there, or not at all (`iter_custom`). The compiler
+//!   may move arithmetic that needs no memory across a reading, with this clock and with
+//!   `WallTime`. In criterion's `iter`, in [`BenchPairs`] and in [`compare`], a `black_box` takes
+//!   the result before the second reading.
 //! - A routine between two fences starts with an empty pipeline. A call of an empty function then
 //!   takes 7 ns; in a loop it takes 3 ns (on the AMD EPYC above). The routine really takes that
 //!   time, so the clock is right. criterion's
