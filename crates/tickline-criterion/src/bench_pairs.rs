@@ -27,6 +27,9 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, M
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
 ///
+/// A *pair* is the two clock readings around one timed run: of one iteration, unless
+/// [`PairBencher::cost_share`] or `--against` puts more of them into it.
+///
 /// In an existing benchmark, `bench_function` becomes `bench_pairs`, and `bench_with_input` becomes
 /// `bench_pairs_with_input`. A closure that calls one of four methods stays as it is:
 /// [`PairBencher`] names these, and what to do for the others.

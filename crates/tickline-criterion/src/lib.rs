@@ -122,8 +122,9 @@
 //!
 //! # Distributions
 //!
-//! criterion's mean hides the tail of a routine, and a single preemption spoils the mean. With
-//! [`BenchPairs`], each iteration is a pair of readings, and a histogram keeps all pairs:
+//! criterion's mean hides the tail of a routine, and a single preemption spoils the mean. A *pair*
+//! is the two clock readings around one timed run. With [`BenchPairs`], such a run is one
+//! iteration, and a histogram keeps all pairs:
 //!
 //! ```no_run
 //! # use criterion::Criterion;
