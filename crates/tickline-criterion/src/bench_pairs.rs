@@ -126,7 +126,8 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, against) = (None, Benchmark::next());
+        let mut collector = None;
+        let against = Benchmark::next();
         listing::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
             assert!(
