@@ -240,7 +240,8 @@ impl Options {
                 others.push(argument);
                 continue;
             };
-            let (option, value) = (given.option, given.value(&mut arguments)?);
+            let option = given.option;
+            let value = given.value(&mut arguments)?;
             match option {
                 OwnOption::IncludeDisturbed => options.include_disturbed = true,
                 OwnOption::Against => options.against.push(option.path(value)?),
@@ -445,7 +446,8 @@ fn own_among(arguments: &[OsString]) -> Option<&'static str> {
 
 /// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.
 pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
-    let (mut file, mut arguments) = (None, arguments.into_iter().peekable());
+    let mut file = None;
+    let mut arguments = arguments.into_iter().peekable();
     while let Some(argument) = arguments.next() {
         if let Some(given) = GivenOption::read(&argument)
             && let Ok(value) = given.value(&mut arguments)

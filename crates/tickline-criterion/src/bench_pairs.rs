@@ -27,6 +27,9 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, M
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
 ///
+/// A *pair* is the two clock readings around one timed run: of one iteration, unless
+/// [`PairBencher::cost_share`] or `--against` puts more of them into it.
+///
 /// In an existing benchmark, `bench_function` becomes `bench_pairs`, and `bench_with_input` becomes
 /// `bench_pairs_with_input`. A closure that calls one of four methods stays as it is:
 /// [`PairBencher`] names these, and what to do for the others.
@@ -100,6 +103,8 @@ pub trait BenchPairs: sealed::Criterion {
     /// # Panics
     ///
     /// If `benchmark` calls no method that times something.
+    /// With `--against` also if criterion did not get the program's arguments
+    /// (`configure_from_args`).
     fn bench_pairs(
         &mut self,
         id: impl Into<PairId>,
@@ -113,13 +118,16 @@ pub trait BenchPairs: sealed::Criterion {
     /// # Panics
     ///
     /// If `benchmark` calls no method that times something.
+    /// With `--against` also if criterion did not get the program's arguments
+    /// (`configure_from_args`).
     fn bench_pairs_with_input<I: ?Sized>(
         &mut self,
         id: impl Into<PairId>,
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, against) = (None, Benchmark::next());
+        let mut collector = None;
+        let against = Benchmark::next();
         listing::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
             assert!(

@@ -19,14 +19,14 @@ use crate::results::comparison::{Comparison, MeasuredCouples, Sides};
 const COPIES: usize = 8;
 
 /// Compares two routines, A and B. They run in turns within one process, so that a disturbance
-/// affects both. For each couple a random number decides which routine comes first. The result is
-/// an estimate of the difference (Hodges and Lehmann's), with a confidence interval of 95 % by
-/// Wilcoxon's signed rank test. The times of A and B are estimated in the same way, from the same
-/// rounds. So is the percentage, which is the ratio of both times, less 1: it has an interval of
-/// its own, in which A is as uncertain as B, and is right although the machine changes its speed.
-/// The estimates may differ a little from the difference and the ratio of these times. These are
-/// medians; where some calls of a routine are slow, only [its mean
-/// tells](crate::comparison_method#medians-and-means).
+/// affects both. A *couple* is a time of A and the time of B next to it. For each couple a random
+/// number decides which routine comes first. The result is an estimate of the difference (Hodges
+/// and Lehmann's), with a confidence interval of 95 % by Wilcoxon's signed rank test. The times of
+/// A and B are estimated in the same way, from the same rounds. So is the percentage, which is the
+/// ratio of both times, less 1: it has an interval of its own, in which A is as uncertain as B, and
+/// is right although the machine changes its speed. The estimates may differ a little from the
+/// difference and the ratio of these times. These are medians; where some calls of a routine are
+/// slow, only [its mean tells](crate::comparison_method#medians-and-means).
 ///
 /// A is the reference. If A gets slower, the difference shrinks, and a limit of a baseline passes:
 /// bench A by itself, too.

@@ -139,7 +139,8 @@ fn names_below(roots: &[PathBuf], since: SystemTime) -> BTreeSet<String> {
 
 /// The roots, and all folders below them that may be a benchmark's.
 fn folders_below(roots: &[PathBuf]) -> Vec<PathBuf> {
-    let (mut all, mut level) = (roots.to_vec(), roots.to_vec());
+    let mut all = roots.to_vec();
+    let mut level = roots.to_vec();
     for _ in 0..DEPTH {
         level = level
             .iter()

@@ -122,8 +122,9 @@
 //!
 //! # Distributions
 //!
-//! criterion's mean hides the tail of a routine, and a single preemption spoils the mean. With
-//! [`BenchPairs`], each iteration is a pair of readings, and a histogram keeps all pairs:
+//! criterion's mean hides the tail of a routine, and a single preemption spoils the mean. A *pair*
+//! is the two clock readings around one timed run. With [`BenchPairs`], such a run is one
+//! iteration, and a histogram keeps all pairs:
 //!
 //! ```no_run
 //! # use criterion::Criterion;
@@ -228,7 +229,7 @@
 //!
 //! | when | what | time |
 //! |---|---|---|
-//! | [`CounterTime::new`]; with `--list` nothing | the wait until the rate is known to 1 ppm | 0.1 to 0.2 s, at most 2 s ([`CounterTimeBuilder::settle`]) |
+//! | [`CounterTime::new`]; with `--list` nothing | the wait until the rate is known to 1 ppm | 0.1 to 0.2 s, at most 2 s; before that, where the clock compares the CPUs' counters, 20 ms a CPU or more ([`CounterTimeBuilder::settle`]) |
 //! | then | the measurement of a pair's cost | 2 ms |
 //! | then, and in each process that `--against` starts | the loop that detects interrupts | 20 ms |
 //! | around a sample of 50 us or longer, outside of its time | the questions to the kernel | 5 us |
@@ -251,9 +252,12 @@
 //!
 //! # Caveats
 //!
-//! - **Give the result to a `black_box` inside of the routine.** criterion's own `black_box` comes
-//!   after the second reading. The compiler may move arithmetic that needs no memory across a
-//!   reading, with this clock and with `WallTime`.
+//! - **With criterion's `iter_batched`, `iter_batched_ref`, `iter_with_large_drop` and
+//!   `iter_custom`, give the result to a `black_box` inside of the routine.** criterion's own
+//!   `black_box` comes after the second reading there, or not at all (`iter_custom`). The compiler
+//!   may move arithmetic that needs no memory across a reading, with this clock and with
+//!   `WallTime`. In criterion's `iter`, in [`BenchPairs`] and in [`compare`], a `black_box` takes
+//!   the result before the second reading.
 //! - A routine between two fences starts with an empty pipeline. A call of an empty function then
 //!   takes 7 ns; in a loop it takes 3 ns (on the AMD EPYC above). The routine really takes that
 //!   time, so the clock is right. criterion's

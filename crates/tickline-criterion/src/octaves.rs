@@ -1,6 +1,7 @@
 //! Counts of lengths by octave.
 
-/// Octave 0 has the length 0. Octave `k` has the lengths from 2^(k-1) to 2^k - 1.
+/// The number of octaves. Octave 0 has the length 0. Octave `k` has the lengths from 2^(k-1) to
+/// 2^k - 1.
 pub(crate) const OCTAVES: usize = 65;
 
 /// The number of lengths in each octave.

@@ -58,7 +58,7 @@ use crate::results::{baseline_update, verdict_file};
 /// |---|---|
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
 /// | 1 | a benchmark is found slower, by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
-/// | 2 | nothing could be compared, or `--save-baseline` could not store a benchmark of this crate's |
+/// | 2 | nothing could be compared, or a result could not be stored |
 /// | 3 | none is slower, and at least one is undecided |
 /// | 101 | a benchmark has panicked, and its panic has unwound (the default) |
 ///
@@ -72,6 +72,8 @@ use crate::results::{baseline_update, verdict_file};
 /// - There is `--save-baseline`, and criterion's `sample.json` or this crate's file of a benchmark
 ///   of `bench_pairs` or `compare` is not in the baseline. If a benchmark is slower or undecided,
 ///   the exit code stays 1 or 3.
+/// - The file of `--verdicts`, or the baseline of `--update-on-pass`, could not be written.
+/// - The program can't be started again, or a signal has ended it, such as that of an abort.
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///

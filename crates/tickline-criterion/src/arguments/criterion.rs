@@ -61,13 +61,15 @@ pub(crate) fn chosen_save() -> Option<String> {
 }
 
 /// Why this run can't be saved under the name that the user has chosen: criterion copies the files
-/// of the last run, in `new`, to the folder of that name. A copy onto itself empties them.
+/// of the last run, in `new`, to the folder of that name. A copy onto itself empties them. Where the
+/// file system ignores case, `New` is the same folder.
 pub(crate) fn why_not_saved() -> Option<String> {
     let name = chosen_save()?;
     let any = Path::new("benchmark");
-    (any.join(&name) == any.join("new")).then(|| {
+    (any.join(name.to_ascii_lowercase()) == any.join("new")).then(|| {
         format!(
-            "--save-baseline {name}: `new` is criterion's own folder of the last run: choose another name"
+            "--save-baseline {name}: `new`, in capitals or not, is criterion's own folder of the last run: choose \
+             another name"
         )
     })
 }

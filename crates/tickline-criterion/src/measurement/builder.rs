@@ -13,15 +13,10 @@ use crate::arguments::{self, Role};
 use crate::measurement::calibration::Calibration;
 use crate::measurement::error::{Error, ErrorKind};
 use crate::measurement::readings::PairClock;
-use crate::measurement::session::Session;
+use crate::measurement::session::{Session, WaitLimit};
 use crate::measurement::settings::{Counting, Settings};
 use crate::measurement::time::CounterTime;
 use crate::message::Messages;
-
-/// The default of [`CounterTimeBuilder::settle`]. The clock knows its rate to 1 ppm after 0.1 to
-/// 0.2 s. If the kernel does not vouch for the CPUs' counters, the clock first compares them, which
-/// takes about 20 ms a CPU.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
 const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(60);
@@ -51,7 +46,8 @@ const ERROR: i32 = 2;
 #[must_use = "a builder does nothing until it is built"]
 pub struct CounterTimeBuilder {
     clock: tickline::ClockBuilder,
-    settle: Duration,
+    /// `None`: the default.
+    settle: Option<Duration>,
     settings: Settings,
 }
 
@@ -59,7 +55,7 @@ impl CounterTimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
             clock: tickline::Clock::builder(),
-            settle: SETTLE,
+            settle: None,
             settings: Settings {
                 messages: Messages::Shown,
                 counting: if arguments::includes_disturbed() {
@@ -80,11 +76,16 @@ impl CounterTimeBuilder {
         self
     }
 
-    /// The longest time that [`build`](Self::build) waits for the clock: 50 ms to 60 s, by default
-    /// 2 s. `build` returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At
-    /// the limit it returns with the rate that is known by then.
+    /// The longest time that [`build`](Self::build) waits for the clock: 50 ms to 60 s. `build`
+    /// returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At the limit it
+    /// returns with the rate that is known by then.
+    ///
+    /// The default is 2 s. Where the kernel keeps time with another clock than the counter, the
+    /// clock first compares the CPUs' counters, for 20 ms a CPU or more. By default the 2 s begin
+    /// after that, or after 50 ms for each CPU. A limit that is set includes the comparison: with
+    /// 100 CPUs set 5 s or more, or bind the process to one CPU.
     pub fn settle(mut self, limit: Duration) -> Self {
-        self.settle = limit;
+        self.settle = Some(limit);
         self
     }
 
@@ -140,12 +141,11 @@ impl CounterTimeBuilder {
     ///   limits.
     /// - [`Clock`](crate::measurement::ErrorKind::Clock) if the clock cannot be made.
     pub fn build(self) -> Result<CounterTime, Error> {
-        if !SETTLE_RANGE.contains(&self.settle) {
+        if let Some(settle) = self.settle
+            && !SETTLE_RANGE.contains(&settle)
+        {
             let (least, most) = SETTLE_RANGE.into_inner();
-            let message = format!(
-                "settle of {:?} is outside {least:?} to {most:?}",
-                self.settle
-            );
+            let message = format!("settle of {settle:?} is outside {least:?} to {most:?}");
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
         if arguments::role() == Role::Serve {
@@ -185,7 +185,11 @@ impl CounterTimeBuilder {
             .line_per_cpu(LinePerCpu::Off)
             .build();
         let clock = clock.map_err(|error| Error::of_clock(&error))?;
-        let session = Session::start(clock, pair_clock, counter, self.settle)?;
+        let limit = match self.settle {
+            Some(settle) => WaitLimit::chosen(settle),
+            None => WaitLimit::of_this_process(),
+        };
+        let session = Session::start(clock, pair_clock, counter, limit)?;
         // The line is printed once in a process, although each `criterion_group!` may make a clock.
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);

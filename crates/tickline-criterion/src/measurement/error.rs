@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use tickline::Reason;
 
@@ -68,6 +69,22 @@ impl Error {
         )
     }
 
+    /// A gate that may open by itself was still closed after a wait of `limit`.
+    pub(crate) fn still_closed(reason: Reason, limit: Duration) -> Self {
+        let why = if reason == Reason::Untested {
+            ": to compare the CPUs' counters takes 20 ms a CPU or more"
+        } else {
+            ""
+        };
+        Self::new(
+            ErrorKind::GateClosed(reason),
+            format!(
+                "the counter can't be used: {reason}; let CounterTimeBuilder::settle allow more \
+                 time than {limit:.1?}{why}"
+            ),
+        )
+    }
+
     /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -83,8 +100,8 @@ impl fmt::Display for Error {
 
 impl StdError for Error {}
 
-/// The settings of this crate that permit the use of the counter, and where they are right, to
-/// follow the reason's text. Empty if there are none.
+/// What permits the use of the counter, and where it is right, to follow the reason's text: a
+/// setting of this crate, or a command. Empty if nothing does.
 const fn advice(reason: Reason) -> &'static str {
     match reason {
         Reason::NotInvariant => {
@@ -102,6 +119,11 @@ const fn advice(reason: Reason) -> &'static str {
              that comparison shows no drift. Write it in place of \
              CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group), \
              and add the package tickline"
+        }
+        // A process that may use one CPU has nothing to compare.
+        Reason::Unsynchronised | Reason::Untestable => {
+            "; on Linux, bind the program to one CPU that is not in isolcpus: \
+             taskset -c 1 cargo bench --bench NAME"
         }
         _ => "",
     }
@@ -133,6 +155,18 @@ mod tests {
         }
         let text = Error::closed(Reason::Stuck).to_string();
         assert_eq!(text, "the counter can't be used: the counter stands still");
+    }
+
+    /// Symptom: "the counters of two CPUs differ" was all that a user read.
+    #[test]
+    fn the_text_of_counters_without_a_good_comparison_has_the_command_that_needs_none() {
+        for reason in [Reason::Unsynchronised, Reason::Untestable] {
+            let expected = format!(
+                "the counter can't be used: {reason}; on Linux, bind the program to one CPU that \
+                 is not in isolcpus: taskset -c 1 cargo bench --bench NAME"
+            );
+            assert_eq!(Error::closed(reason).to_string(), expected);
+        }
     }
 
     /// Symptom: the line "measuring with WallTime" did not say why.

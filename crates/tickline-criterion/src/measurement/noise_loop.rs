@@ -4,6 +4,8 @@
 //! Linux measures the noise of the operating system by the same loop
 //! (`Documentation/trace/osnoise-tracer.rst`).
 
+use std::ffi::c_long;
+
 use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::measurement::thread_meter::preemptions;
@@ -41,18 +43,43 @@ pub(crate) struct NoiseLoop {
 }
 
 impl NoiseLoop {
-    /// Calibrates the loop, and runs it for the first time. A preemption may make a gap, so a part
-    /// of the run in which the thread was preempted does not count.
+    /// Calibrates the loop, and runs it for the first time.
     pub(crate) fn start(counter: HardwareCounter, ns_per_tick: f64) -> Self {
         let mut noise_loop = Self::calibrate(counter);
-        for _ in 0..FIRST_RUN_PARTS {
-            let (before, preempted) = (noise_loop, preemptions());
-            noise_loop.run(round(FIRST_RUN_NS / ns_per_tick) / FIRST_RUN_PARTS);
-            if preemptions() != preempted {
-                noise_loop = before;
-            }
-        }
+        noise_loop.first_run(ns_per_tick, preemptions);
         noise_loop
+    }
+
+    /// The first run, in parts. A part in which the thread was preempted, as `read_preemptions`
+    /// says, does not count.
+    fn first_run(
+        &mut self,
+        ns_per_tick: f64,
+        mut read_preemptions: impl FnMut() -> Option<c_long>,
+    ) {
+        let part_ticks = round(FIRST_RUN_NS / ns_per_tick) / FIRST_RUN_PARTS;
+        let mut preemptions = read_preemptions();
+        for _ in 0..FIRST_RUN_PARTS {
+            preemptions = self.run_since(preemptions, part_ticks, &mut read_preemptions);
+        }
+    }
+
+    /// Runs the loop for `for_ticks`, and then reads the thread's preemptions, which were `before`.
+    /// If there are more now, the run does not count: a preemption may make a gap. Returns the
+    /// preemptions now.
+    pub(crate) fn run_since(
+        &mut self,
+        before: Option<c_long>,
+        for_ticks: u64,
+        read_preemptions: impl FnOnce() -> Option<c_long>,
+    ) -> Option<c_long> {
+        let noise = self.noise;
+        self.run(for_ticks);
+        let now = read_preemptions();
+        if have_risen(before, now) {
+            self.noise = noise;
+        }
+        now
     }
 
     /// Measures the usual interval between two reads.
@@ -74,7 +101,7 @@ impl NoiseLoop {
     }
 
     /// Runs the loop for `for_ticks`.
-    pub(crate) fn run(&mut self, for_ticks: u64) {
+    fn run(&mut self, for_ticks: u64) {
         let begin = self.counter.now_ordered();
         let mut last = begin;
         while last.saturating_sub(begin) < for_ticks {
@@ -88,6 +115,12 @@ impl NoiseLoop {
         }
         self.noise.runtime_ticks += last.saturating_sub(begin);
     }
+}
+
+/// Whether a thread with these preemptions before and now was preempted meanwhile. `false` if it is
+/// unknown.
+pub(crate) fn have_risen(before: Option<c_long>, now: Option<c_long>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| now > before)
 }
 
 /// The least interval between two reads that is a gap, if these are the usual intervals.
@@ -157,6 +190,44 @@ mod tests {
             sum.gaps.total() >= first.gaps.total() && sum.min_gap_ticks <= first.min_gap_ticks,
             "{sum:?}"
         );
+    }
+
+    #[test]
+    fn a_run_counts_unless_the_thread_was_preempted() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        };
+        for (before, now, counts) in [
+            (Some(3), Some(3), true),
+            (Some(3), Some(4), false),
+            (None, Some(4), true),
+            (Some(3), None, true),
+            (None, None, true),
+        ] {
+            let mut noise_loop = NoiseLoop::calibrate(counter);
+            let calibrated = noise_loop.noise;
+            assert_eq!(noise_loop.run_since(before, 10_000, || now), now);
+            assert_eq!(noise_loop.noise != calibrated, counts, "{before:?} {now:?}");
+        }
+    }
+
+    /// A preemption of this thread can't be had on request, so the test makes the count rise.
+    #[test]
+    fn a_part_of_the_first_run_counts_unless_the_thread_was_preempted() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        };
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        let calibrated = noise_loop.noise;
+        let mut preemptions = 0;
+        noise_loop.first_run(1.0, || {
+            preemptions += 1;
+            Some(preemptions)
+        });
+        assert_eq!(noise_loop.noise, calibrated, "each part was preempted");
+        noise_loop.first_run(1.0, || Some(0));
+        let noise = noise_loop.noise;
+        assert!(noise.runtime_ticks >= 20_000_000, "no part was: {noise:?}");
     }
 
     /// A shorter one would make every pair above the median look like an interrupt.

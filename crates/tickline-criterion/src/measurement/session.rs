@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tickline::{Clock, ClockState, EventCounts, Reason, Status};
+use tickline::{Clock, ClockState, EventCounts, Probes, Reason, Status, exchange};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::criterion_folder;
@@ -22,6 +22,57 @@ const GOAL_PPB: f64 = 1_000.0;
 /// The time between two reads of the clock's status during the wait.
 const POLL: Duration = Duration::from_millis(10);
 
+/// The default limit of the wait, without a comparison of the CPUs' counters. The clock knows its
+/// rate to 1 ppm after 0.1 to 0.2 s.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// The time that a comparison of the CPUs' counters may add to the default limit, a CPU. `tickline`
+/// rests for 20 ms before it compares a pair of CPUs (`REST_NS` in its `trust/compare.rs`), and
+/// then takes about 1 ms. A choice: twice as much, because a busy machine takes longer.
+const COMPARISON_OF_A_CPU: Duration = Duration::from_millis(50);
+
+/// The longest wait for a clock's rate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitLimit {
+    /// The limit as far as it is known: `settle`, and the time of the comparison so far.
+    present: Duration,
+    /// The limit of a wait without a comparison of the CPUs' counters.
+    settle: Duration,
+    /// The most time of a comparison that is added to it.
+    comparison: Duration,
+}
+
+impl WaitLimit {
+    /// The limit that the program has chosen. The time of a comparison counts.
+    pub(crate) const fn chosen(settle: Duration) -> Self {
+        Self {
+            present: settle,
+            settle,
+            comparison: Duration::ZERO,
+        }
+    }
+
+    /// The default, by the number of CPUs that this process may use.
+    pub(crate) fn of_this_process() -> Self {
+        Self::for_cpus(exchange::cpus().len())
+    }
+
+    fn for_cpus(cpus: usize) -> Self {
+        let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+        Self {
+            comparison: COMPARISON_OF_A_CPU.saturating_mul(cpus),
+            ..Self::chosen(SETTLE)
+        }
+    }
+
+    /// Moves the limit on if the clock still compares the CPUs' counters, after `waited`.
+    fn renew(&mut self, state: ClockState, waited: Duration) {
+        if state == ClockState::Fallback(Reason::Untested) {
+            self.present = self.settle.saturating_add(waited.min(self.comparison));
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Session {
     clock: Clock,
@@ -33,16 +84,17 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Waits for the clock's rate, at most `settle`, and then measures the cost of a pair.
+    /// Waits for the clock's rate, at most `limit`, and then measures the cost of a pair.
     pub(crate) fn start(
         clock: Clock,
         pair_clock: PairClock,
         counter: HardwareCounter,
-        settle: Duration,
+        limit: WaitLimit,
     ) -> Result<Self, Error> {
-        let (rate, events) = wait_for_rate(&clock, settle)?;
+        let (rate, events) = wait_for_rate(&clock, limit)?;
         // The first result is dropped, because a processor that was idle may still be speeding up.
-        let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(pair_clock));
+        pair_ticks(pair_clock);
+        let cost_ticks = pair_ticks(pair_clock);
         let scale = Scale {
             rate,
             cost_ticks,
@@ -110,11 +162,13 @@ impl Session {
 
 /// Waits until the clock's rate is known to [`GOAL_PPB`], at most `limit`. Returns the rate, and
 /// the clock's events until then.
-fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Rate, EventCounts), Error> {
+fn wait_for_rate(clock: &Clock, mut limit: WaitLimit) -> Result<(Rate, EventCounts), Error> {
     let begin = Instant::now();
     loop {
         let status = clock.status();
-        if let Some(result) = end_of_wait(&status, begin.elapsed(), limit) {
+        let waited = begin.elapsed();
+        limit.renew(status.state, waited);
+        if let Some(result) = end_of_wait(&status, clock.probes(), waited, limit.present) {
             return result.map(|rate| (rate, status.events));
         }
         std::thread::sleep(POLL);
@@ -122,7 +176,13 @@ fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Rate, EventCounts), 
 }
 
 /// The result of a wait that has lasted for `waited`, of at most `limit`; `None` if it goes on.
-fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Result<Rate, Error>> {
+/// `probes` are the clock's.
+fn end_of_wait(
+    status: &Status,
+    probes: Probes,
+    waited: Duration,
+    limit: Duration,
+) -> Option<Result<Rate, Error>> {
     let is_over = waited >= limit;
     let state = status.state;
     if state == ClockState::Fast
@@ -131,26 +191,32 @@ fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Res
     {
         return Some(Ok(rate));
     }
-    if let ClockState::Fallback(reason) = state
-        && (is_over || status.is_judged && !is_temporary(reason))
-    {
-        return Some(Err(Error::closed(reason)));
+    if let ClockState::Fallback(reason) = state {
+        let may_open = is_temporary(reason, probes);
+        if may_open && is_over {
+            return Some(Err(Error::still_closed(reason, limit)));
+        }
+        if !may_open && (is_over || status.is_judged) {
+            return Some(Err(Error::closed(reason)));
+        }
     }
     is_over.then(|| {
         let message = format!(
-            "the counter's rate was not known after {limit:?}: {state}; let \
+            "the counter's rate was not known after {limit:.1?}: {state}; let \
              CounterTimeBuilder::settle allow more time"
         );
         Err(Error::new(ErrorKind::NotReady, message))
     })
 }
 
-/// Whether a gate that is closed for this reason may open by itself within a second or two.
-fn is_temporary(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::NoLine
-    )
+/// Whether a gate that is closed for this reason may open by itself within seconds. With minimal
+/// probes a clock compares no counters.
+fn is_temporary(reason: Reason, probes: Probes) -> bool {
+    match reason {
+        Reason::Untested => probes == Probes::Full,
+        Reason::KernelUndecided | Reason::SamplesTooOld | Reason::NoLine => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +236,8 @@ mod tests {
         let clock = Clock::builder().build().expect("a clock");
         clock.disable();
         let begin = Instant::now();
-        let error = wait_for_rate(&clock, Duration::from_secs(60)).expect_err("closed");
+        let limit = WaitLimit::chosen(Duration::from_secs(60));
+        let error = wait_for_rate(&clock, limit).expect_err("closed");
         assert!(
             begin.elapsed() < Duration::from_secs(30),
             "it waited for a gate that stays closed"
@@ -191,10 +258,23 @@ mod tests {
         status
     }
 
+    /// The result of the wait for a clock with full probes; `None` if the wait goes on.
+    fn result_after(waited: Duration, status: &Status) -> Option<Result<Rate, Error>> {
+        end_of_wait(status, Probes::Full, waited, LIMIT)
+    }
+
     /// The kind of the error with which the wait ends; `None` if the wait goes on.
     fn error_after(waited: Duration, status: &Status) -> Option<ErrorKind> {
-        let result = end_of_wait(status, waited, LIMIT)?;
+        let result = result_after(waited, status)?;
         Some(result.expect_err("no rate").kind())
+    }
+
+    /// The text of the error with which the wait ends at the limit, if the gate is closed for this
+    /// reason.
+    fn text_at_limit(reason: Reason) -> String {
+        let status = status(ClockState::Fallback(reason), None);
+        let result = result_after(LIMIT, &status).expect("the end");
+        result.expect_err("no rate").to_string()
     }
 
     #[test]
@@ -202,7 +282,7 @@ mod tests {
         // Half a Hz of 1 GHz is 0.5 ppb.
         for (max_drift_ppb, is_known) in [(999, true), (1_000, false)] {
             let status = status(ClockState::Fast, Some(max_drift_ppb));
-            let result = end_of_wait(&status, BEFORE_LIMIT, LIMIT);
+            let result = result_after(BEFORE_LIMIT, &status);
             assert_eq!(result.is_some(), is_known, "{result:?}");
         }
     }
@@ -210,7 +290,7 @@ mod tests {
     #[test]
     fn a_rate_that_is_less_well_known_is_used_at_the_limit() {
         let status = status(ClockState::Fast, Some(50_000));
-        let rate = end_of_wait(&status, LIMIT, LIMIT).expect("the end");
+        let rate = result_after(LIMIT, &status).expect("the end");
         assert_eq!(rate.expect("a rate").uncertainty_ppb, 50_000.5);
     }
 
@@ -234,6 +314,73 @@ mod tests {
             assert_eq!(error_after(BEFORE_LIMIT, &status), None);
             assert_eq!(error_after(LIMIT, &status), Some(closed));
         }
+    }
+
+    /// Symptom: the text said "the counters of the CPUs have not been compared yet", and no more.
+    #[test]
+    fn the_text_of_a_gate_that_may_open_by_itself_says_that_time_helps() {
+        for reason in [
+            Reason::KernelUndecided,
+            Reason::SamplesTooOld,
+            Reason::NoLine,
+        ] {
+            let expected = format!(
+                "the counter can't be used: {reason}; let CounterTimeBuilder::settle allow more \
+                 time than 2.0s"
+            );
+            assert_eq!(text_at_limit(reason), expected);
+        }
+    }
+
+    #[test]
+    fn the_text_of_counters_that_are_still_compared_says_how_long_that_takes() {
+        let text = text_at_limit(Reason::Untested);
+        let end = " than 2.0s: to compare the CPUs' counters takes 20 ms a CPU or more";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn counters_that_minimal_probes_do_not_compare_are_not_waited_for() {
+        let status = status(ClockState::Fallback(Reason::Untested), None);
+        let result = end_of_wait(&status, Probes::Minimal, BEFORE_LIMIT, LIMIT);
+        let text = result.expect("the end").expect_err("no rate").to_string();
+        assert!(!text.contains("settle"), "{text}");
+    }
+
+    /// Symptom: where the clock compares the CPUs' counters, it measured with WallTime on machines
+    /// with about 100 CPUs or more: the comparison of 128 takes longer than 2 s.
+    #[test]
+    fn the_default_limit_begins_after_a_comparison_of_many_cpus() {
+        let compared = Duration::from_millis(20) * 127;
+        let mut limit = WaitLimit::for_cpus(128);
+        limit.renew(ClockState::Fallback(Reason::Untested), compared);
+        limit.renew(ClockState::Calibrating, compared + POLL);
+        assert_eq!(limit.present, compared + SETTLE);
+    }
+
+    #[test]
+    fn a_comparison_that_does_not_end_ends_the_wait() {
+        let mut limit = WaitLimit::for_cpus(128);
+        limit.renew(
+            ClockState::Fallback(Reason::Untested),
+            Duration::from_secs(3_600),
+        );
+        assert_eq!(limit.present, SETTLE + COMPARISON_OF_A_CPU * 128);
+    }
+
+    /// Else a noisy machine with many CPUs would wait for longer.
+    #[test]
+    fn without_a_comparison_the_default_limit_is_the_same_for_any_number_of_cpus() {
+        let mut limit = WaitLimit::for_cpus(128);
+        limit.renew(ClockState::Calibrating, BEFORE_LIMIT);
+        assert_eq!(limit.present, SETTLE);
+    }
+
+    #[test]
+    fn a_limit_that_the_program_has_chosen_includes_a_comparison() {
+        let mut limit = WaitLimit::chosen(LIMIT);
+        limit.renew(ClockState::Fallback(Reason::Untested), BEFORE_LIMIT);
+        assert_eq!(limit.present, LIMIT);
     }
 
     #[test]
@@ -263,7 +410,7 @@ mod tests {
             .line_per_cpu(LinePerCpu::Off)
             .build()
             .expect("a clock");
-        Session::start(clock, pair_clock, counter, Duration::from_secs(2))
+        Session::start(clock, pair_clock, counter, WaitLimit::chosen(LIMIT))
             .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))
             .ok()
     }

@@ -85,7 +85,8 @@ impl ThreadMeter {
             },
             long_ticks: round(LONG_NS / ns_per_tick),
         };
-        let (mut costs_ns, mut others_calls_ns) = ([0.0; TRIALS], u64::MAX);
+        let mut costs_ns = [0.0; TRIALS];
+        let mut others_calls_ns = u64::MAX;
         for cost_ns in &mut costs_ns {
             let EmptyPair {
                 before,
@@ -212,7 +213,8 @@ fn with_thread<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
 
 /// Reads this thread's times before a pair: the CPU clock last, so that the gap is short.
 fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<ThreadReading> {
-    let (run_delay_ns, blocked) = (file.run_delay_ns()?, system::blocked()?);
+    let run_delay_ns = file.run_delay_ns()?;
+    let blocked = system::blocked()?;
     let process_cpu_ns = system::process_cpu_ns()?;
     let cpu_ns = system::cpu_ns()?;
     let times = ThreadTimes {

@@ -89,8 +89,12 @@ impl Drop for Shared {
 
 impl CounterTime {
     /// A measurement by the counter. Waits for the counter's rate, usually 0.1 to 0.2 s, at most 2
-    /// s. Prints a [`Calibration`] at the start, and [`Incidents`] at the end;
-    /// [`CounterTimeBuilder::quiet`] turns both off.
+    /// s, or longer where the CPUs' counters are first compared
+    /// ([`settle`](CounterTimeBuilder::settle)). Prints a [`Calibration`] at the start, and
+    /// [`Incidents`] at the end; [`CounterTimeBuilder::quiet`] turns both off.
+    ///
+    /// If the arguments have an option of this crate, and [`run`](crate::run()) is not in `main`,
+    /// the call ends the process with exit code 2: [`build`](CounterTimeBuilder::build) says when.
     ///
     /// # Errors
     ///
@@ -101,7 +105,8 @@ impl CounterTime {
     }
 
     /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
-    /// returns a measurement by the OS clock, which measures as `WallTime` does.
+    /// returns a measurement by the OS clock, which measures as `WallTime` does. Like `new` it may
+    /// end the process.
     #[must_use]
     pub fn new_or_wall_time() -> Self {
         Self::builder().build_or_wall_time()

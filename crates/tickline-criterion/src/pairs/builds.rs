@@ -352,7 +352,8 @@ impl Turns {
                 break;
             }
             let facts = SystemFacts::of_clock(measurement);
-            let (first, mut ticks) = (random_side(), [Vec::new(), Vec::new()]);
+            let first = random_side();
+            let mut ticks = [Vec::new(), Vec::new()];
             for side in [first, 1 - first] {
                 let slice = processes[side].slice(self.request(iterations))?;
                 self.disturbances.add_all(slice.disturbances);

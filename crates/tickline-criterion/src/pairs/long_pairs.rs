@@ -1,35 +1,37 @@
 //! The pairs that interrupts explain.
 //!
-//! The kernel does not tell a program about interrupts. A long pair alone proves no interrupt,
-//! because the routine itself may sometimes be slow, which a distribution must show. Therefore a
-//! loop that detects interrupts runs between blocks
-//! ([`noise_loop`](crate::measurement::noise_loop)). Its gaps show how often interrupts, and pauses
-//! by the hypervisor, last how long.
+//! The kernel does not tell a program about interrupts. A long pair alone proves no interrupt: the
+//! routine itself may sometimes be slow, and its distribution must show that. Therefore a loop that
+//! detects interrupts runs between blocks ([`noise_loop`](crate::measurement::noise_loop)). Its
+//! gaps show how often interrupts and pauses by the hypervisor come, and how long they last.
 //!
 //! A pair's excess is its time beyond the median of its slice. The excesses of the benchmark so far
-//! are compared with the gaps, octave by octave, from the longest on:
+//! are compared with the gaps, octave by octave, from the longest on. (A process that serves
+//! compares those of each slice alone, because it does not know when its warm-up is over.) The
+//! table says which pairs an octave is judged by, and how many of them interrupts explain:
 //!
 //! | | |
 //! |---|---|
-//! | pairs | those of the octave, and longer ones that are explained |
-//! | expected | the gaps, in proportion to the time of all pairs |
-//! | most pairs that gaps explain | as many as gaps at most [`LONGER_OCTAVES`] shorter: an interrupt costs a routine more time than the loop, because it leaves cold caches behind. Or twice as many as gaps of the octave and longer ones: the next pair may find cold caches, too |
-//! | in addition | three standard deviations of a Poisson distribution |
-//! | but | no more than a quarter of all pairs: so many are part of the routine's distribution |
+//! | pairs | those of the octave, and those of longer octaves that are explained |
+//! | expected gaps | the gaps of the loop, times the total time of the pairs, divided by the loop's run time |
+//! | most pairs | the larger of two numbers. First, the expected gaps of the octave, of the [`LONGER_OCTAVES`] octaves below it and of longer ones: an interrupt leaves cold caches behind, so that it costs a routine more time than the loop. Second, twice the expected gaps of the octave and of longer ones: the next pair may find cold caches, too |
+//! | in addition | three standard deviations of the first number, which has a Poisson distribution |
+//! | at least | one pair, if any gap is expected |
+//! | at most | a quarter of all pairs: if more are that long, this is the routine's own distribution |
 //!
-//! If an octave has more, the routine itself is sometimes slow, and the pairs of the octave count.
-//! For a couple, an octave is explained if it is so for both routines: else those of two equal
-//! routines could fall on both sides of the limit.
+//! If there are more, the routine itself is sometimes slow, and the pairs of the octave
+//! count. With `compare`, an octave is explained only if it is for both routines: otherwise two
+//! equal routines could be on different sides of a limit.
 //!
-//! **The price**: a pause by the hypervisor that is far longer than each that the loop has seen
-//! counts as the routine's own. And slow calls do not count that are as rare as interrupts, if the
-//! loop has seen gaps of about a tenth of their length.
+//! **The price**: a pause by the hypervisor counts as the routine's own if it is far longer than
+//! all that the loop has seen. Slow calls do not count if they are as rare as interrupts, and if
+//! the loop has seen gaps of a tenth of their length or longer.
 //!
 //! | rejected | price |
 //! |---|---|
 //! | comparing the numbers alone | gaps of a hypervisor, of less than a us and thousands a second, explained a build of which each fourth call took eleven times as long |
 //! | a judgement on each slice alone | a slice has so few slow calls that one gap of their length, seen at any time, explains them all |
-//! | counting a preempted slow call without its wait, which the CPU clock and the run delay say | the caches are cold afterwards; a preemption between the pair and the question hides a part of the wait; and where slow calls count that were preempted, and fast ones do not, the tail is too heavy |
+//! | counting a preempted slow call, less its wait by the CPU clock and the run delay | the caches are cold afterwards; a preemption between the pair and the read of these clocks hides a part of the wait; and where slow calls count that were preempted, and fast ones do not, the tail is too heavy |
 
 use std::array;
 
@@ -37,7 +39,8 @@ use crate::measurement::noise_loop::Noise;
 use crate::number::as_f64;
 use crate::octaves::{OCTAVES, Octaves, octave_of};
 
-/// A gap explains an excess that is up to this number of octaves longer: 8 to 16 times as long.
+/// A gap explains an excess that is up to this number of octaves longer: at most 8 to 16 times as
+/// long.
 const LONGER_OCTAVES: usize = 3;
 
 /// The largest share of the pairs that interrupts explain.
@@ -46,6 +49,7 @@ const MOST_SHARE: f64 = 0.25;
 /// The pairs of a routine so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LongPairs {
+    /// The total time of the pairs.
     exposed_ticks: u64,
     excesses: Octaves,
 }
@@ -60,7 +64,7 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    /// The excess of a pair that is as long as an interrupt.
+    /// The excess of a pair; `None` if it is not longer than the shortest interrupt.
     fn excess(&self, ticks: u64) -> Option<u64> {
         let excess = ticks.saturating_sub(self.median_ticks);
         (excess > self.min_excess_ticks).then_some(excess)
@@ -72,13 +76,14 @@ impl Explained {
             .is_some_and(|excess| self.octaves[octave_of(excess)])
     }
 
-    /// Whether this pair is as long as an interrupt, but the routine's own.
+    /// Whether this pair has the length of an interrupt, but no interrupt explains it.
     pub(crate) fn is_own(&self, ticks: u64) -> bool {
         self.excess(ticks).is_some() && !self.is_interrupted(ticks)
     }
 }
 
-/// Judges a slice by its pairs and those before: the ticks of each routine that runs in turns.
+/// Judges a slice by its pairs, and by those of the slices before in `long_pairs`. `ticks` has the
+/// pairs of each routine: of the only one, or of the two of `compare`.
 pub(crate) fn judge_long<const N: usize>(
     long_pairs: &mut [LongPairs; N],
     mut ticks: [Vec<u64>; N],
@@ -112,7 +117,7 @@ impl LongPairs {
 
     /// The octaves that gaps explain.
     fn explained(&self, noise: &Noise) -> [bool; OCTAVES] {
-        // Without a gap, nothing is expected, and the loop may not have run.
+        // The loop may not have run: then it has no gaps, and none is expected.
         let exposed = as_f64(self.exposed_ticks) / as_f64(noise.runtime_ticks.max(1));
         let expected_from = |octave| exposed * as_f64(noise.gaps.count_from(octave));
         let most_of_all = MOST_SHARE * as_f64(self.excesses.total());
@@ -131,14 +136,15 @@ impl LongPairs {
     }
 }
 
-/// The most pairs of an octave that interrupts explain: `shorter` is the expected number of gaps at
-/// most [`LONGER_OCTAVES`] shorter, and `as_long` that of gaps of the octave; each with longer ones.
+/// The most pairs of an octave and of longer ones that interrupts explain. `as_long` is the number
+/// of expected gaps of the octave and of longer ones; `shorter` has those of the
+/// [`LONGER_OCTAVES`] octaves below it as well.
 fn most_explained(shorter: f64, as_long: f64) -> f64 {
     if shorter == 0.0 {
         return 0.0;
     }
     let most = shorter.max(2.0 * as_long) + 3.0 * shorter.sqrt();
-    // What is expected however rarely may occur.
+    // However rare an interrupt is, one may come.
     most.max(1.0)
 }
 
@@ -224,7 +230,7 @@ mod tests {
 
     /// The caches are cold after an interrupt.
     #[test]
-    fn a_gap_explains_an_excess_that_is_some_times_as_long() {
+    fn a_gap_explains_an_excess_that_is_up_to_three_octaves_longer() {
         // Gaps of octave 13, and excesses of octaves 16 and 17.
         for (excess_ticks, expected) in [(40_000, (10, 0)), (70_000, (0, 10))] {
             let ticks = pairs(&[(10, 100 + excess_ticks)]);
@@ -233,12 +239,32 @@ mod tests {
         }
     }
 
-    /// The next pair finds cold caches, too, but it is not some times as long.
+    /// The next pair finds cold caches, too, but takes no longer than the interrupt.
     #[test]
-    fn a_gap_explains_two_pairs_only_if_they_are_no_longer_than_itself() {
+    fn a_gap_explains_two_pairs_only_if_their_octave_is_no_longer_than_its_own() {
+        // Gaps of octave 13, and excesses of octaves 13 and 14.
         for (excess_ticks, expected) in [(6_000, (20, 0)), (12_000, (0, 20))] {
             let ticks = pairs(&[(20, 100 + excess_ticks)]);
             let found = judged_first(&ticks, &noise(&[(90, 5_000)]));
+            assert_eq!(found, expected, "{excess_ticks}");
+        }
+    }
+
+    /// The expected gaps, which are ten, explain 30 pairs of this octave and of longer ones.
+    #[test]
+    fn longer_pairs_that_are_explained_leave_fewer_gaps_for_the_others() {
+        for (longer, expected) in [(5, (25, 0)), (15, (15, 20))] {
+            let ticks = pairs(&[(longer, 12_100), (20, 6_100)]);
+            let found = judged_first(&ticks, &noise(&[(100, 5_000)]));
+            assert_eq!(found, expected, "{longer}");
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_no_longer_than_the_shortest_gap_is_not_long() {
+        for (excess_ticks, expected) in [(5_000, (0, 0)), (5_001, (10, 0))] {
+            let ticks = pairs(&[(10, 100 + excess_ticks)]);
+            let found = judged_first(&ticks, &noise(&[(100, 5_000)]));
             assert_eq!(found, expected, "{excess_ticks}");
         }
     }
@@ -292,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Else two equal routines could fall on both sides of a limit.
+    /// Otherwise two equal routines could be on different sides of a limit.
     #[test]
     fn an_octave_that_is_one_routines_own_is_the_others_too() {
         let ticks = [pairs(&[(1, 6_000)]), pairs(&[(100, 6_000)])];
@@ -316,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_without_pairs_that_count_explains_nothing() {
+    fn a_slice_may_have_no_pairs_that_count() {
         assert_eq!(judged_first(&[], &noise(&[(100, 5_000)])), (0, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickline_core::counter::HardwareCounter;
 
-use crate::measurement::noise_loop::{Noise, NoiseLoop};
+use crate::measurement::noise_loop::{Noise, NoiseLoop, have_risen};
 use crate::measurement::readings::PairClock;
 use crate::measurement::thread_meter::preemptions;
 use crate::measurement::time::CounterTime;
@@ -24,6 +24,7 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// After each block, the loop that detects interrupts runs for the block's time divided by this.
 const RUN_PART: u64 = 16;
+
 /// The facts at the end of the last block and of the last slice.
 #[derive(Debug)]
 pub(crate) struct Monitor {
@@ -63,21 +64,13 @@ impl Monitor {
     /// disturbance of the whole block.
     pub(crate) fn end_block(&mut self, ticks: u64) -> Option<Disturbance> {
         let for_ticks = ticks.min(self.slice_ticks) / RUN_PART;
-        let before = self.noise_loop;
-        if let Some(noise_loop) = &mut self.noise_loop {
-            noise_loop.run(for_ticks);
-        }
-        let now = preemptions();
-        let has_risen = self
-            .preemptions
-            .zip(now)
-            .is_some_and(|(before, now)| now > before);
+        let now = match &mut self.noise_loop {
+            Some(noise_loop) => noise_loop.run_since(self.preemptions, for_ticks, preemptions),
+            None => preemptions(),
+        };
+        let is_preempted = have_risen(self.preemptions, now);
         self.preemptions = now;
-        if has_risen {
-            // The preemption may have made a gap in the loop, so this run does not count.
-            self.noise_loop = before;
-        }
-        has_risen.then_some(Disturbance::Preempted)
+        is_preempted.then_some(Disturbance::Preempted)
     }
 
     /// Ends a slice, and begins the next one. Returns the disturbance of the whole slice, on the

@@ -163,7 +163,8 @@ pub(crate) fn analyse(
         rounds.sort_unstable_by(f64::total_cmp);
         middle(&rounds)
     };
-    let (mut differences, mut all_rounds) = (Vec::new(), Vec::new());
+    let mut differences = Vec::new();
+    let mut all_rounds = Vec::new();
     let mut log_ratios = Vec::new();
     let mut times = [Vec::new(), Vec::new()];
     let net = |ticks: f64| (ticks - cost_ticks).max(0.0);

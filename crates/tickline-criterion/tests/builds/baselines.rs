@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::Output;
 
+use crate::programs::{Programs, texts};
 use crate::refusals::assert_refused;
-use crate::{Programs, skip, texts};
+use crate::skip;
 
 /// Saves the baseline `main` of the build with 100 steps.
 fn save_main(programs: &Programs, filter: &str) {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{BATCHES, LATENCY, Programs, texts};
+use crate::benchmarks::{BATCHES, LATENCY};
+use crate::programs::{Programs, texts};
 
 /// Compares the builds with 2 steps and with 1, with these variables. Returns the output and the
 /// stored comparison.

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::{Programs, six_layouts, texts};
+use crate::programs::{Programs, texts};
+use crate::turns::six_layouts;
 
 /// Symptom: only the line about an unknown option listed this crate's.
 pub(crate) fn the_help_has_this_crates_options(programs: &Programs) {
@@ -209,12 +210,14 @@ pub(crate) fn an_option_that_criterion_refuses_is_named(programs: &Programs) {
     }
 }
 
-/// Symptom: criterion emptied its own file of the run, by a copy onto itself.
+/// Symptom: criterion emptied its own file of the run, by a copy onto itself. `New` did the same
+/// where the file system ignores case.
 pub(crate) fn the_name_of_the_last_run_is_refused_for_a_baseline(programs: &Programs) {
-    for name in ["new", "./new"] {
+    for name in ["new", "./new", "New"] {
         let output = programs.run(100, "work/spin", &["--save-baseline", name]);
         let line = format!(
-            "--save-baseline {name}: `new` is criterion's own folder of the last run: choose another name"
+            "--save-baseline {name}: `new`, in capitals or not, is criterion's own folder of the last run: choose \
+             another name"
         );
         assert_refused(&output, &line);
     }

@@ -4,8 +4,10 @@ use std::fs;
 
 use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
+use crate::benchmarks::{ENDS, LATENCY, SLOW_CALLS};
+use crate::programs::{Programs, texts};
 use crate::refusals::tested;
-use crate::{ENDS, LATENCY, Programs, SLOW_CALLS, skip, texts};
+use crate::skip;
 
 /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
 pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
