@@ -183,7 +183,8 @@ fn a_reading_with_bounds_costs_what_the_readme_says() {
     let phrases = [
         (
             README,
-            "`Clock::reading` also says how wrong the time can be. A call of it takes # ns.",
+            "`Clock::reading` also says how wrong the time can be. A call of it takes # ns in a \
+             tight loop.",
         ),
         (LIST, "a reading with bounds takes # ns"),
     ];
