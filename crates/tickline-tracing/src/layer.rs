@@ -212,6 +212,7 @@ impl SpanTimingLayer {
     }
 
     /// Adds a callback, which the layer calls for each closed span, on the thread that closes it.
+    /// [`Callback::new`] says what happens if it panics.
     pub fn with_callback(self, call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         self.with_sink(Callback::new(call))
     }

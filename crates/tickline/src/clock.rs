@@ -53,8 +53,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)) a
 /// reading promises the [Guarantees](crate#guarantees).
 ///
-/// By a page of another process a reading promises what
-/// [`tickline_page::open`](https://docs.rs/tickline-page/latest/tickline_page/fn.open.html) says.
+/// By a page of another process a reading promises what `tickline_page::open` says, in the crate
+/// [tickline-page](https://github.com/tickline/tickline/tree/main/machine/tickline-page).
 ///
 /// By a mock (`MockClock::clock`) a reading
 ///

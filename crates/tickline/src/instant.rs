@@ -54,8 +54,9 @@ impl Instant {
     /// every reading of `CLOCK_MONOTONIC`, so it can stand for "never yet".
     pub const MIN: Self = Self { ns: i64::MIN };
 
-    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.
-    /// From 2^63 ns on (292 years), it is [`MAX`](Self::MAX).
+    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes of the same time namespace
+    /// write it. In the machine's own namespace kernel traces write it, too. From 2^63 ns on (292
+    /// years), it is [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_nanos(ns: u64) -> Self {
@@ -64,8 +65,9 @@ impl Instant {
         }
     }
 
-    /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for an instant before its zero, which no reading of that
-    /// clock is. [`as_signed_nanos`](Self::as_signed_nanos) is negative for these.
+    /// Nanoseconds of `CLOCK_MONOTONIC` of this process's time namespace; 0 for an instant before
+    /// its zero, which no reading of that clock is. [`as_signed_nanos`](Self::as_signed_nanos) is
+    /// negative for these.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {

@@ -81,8 +81,9 @@
 //!
 //! - A reading never fails, allocates or panics.
 //! - A reading waits for another thread only while that thread publishes a line: 2 us at most, or
-//!   10 to about 150 us for a first line. The latter is a fixed number of turns of a spin loop,
-//!   which take longest on Skylake, whose `PAUSE` is the slowest.
+//!   10 to about 150 us for a first line, at start-up or after a time without a line. The latter is
+//!   a fixed number of turns of a spin loop, which take longest on Skylake, whose `PAUSE` is the
+//!   slowest.
 //! - A reading by the counter makes no system call. By the OS clock it makes `clock_gettime`,
 //!   unless the vDSO answers it. A reading that also drives the clock ([`Driver::Reader`]) makes
 //!   those of an [iteration](Clock::maintain), and of the collection of facts about the machine.

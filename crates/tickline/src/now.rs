@@ -104,8 +104,8 @@ impl Instant {
 
 impl UnixTime {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
-    /// recalibration: at once with [`start`](crate::start) on Linux, otherwise within half a second
-    /// of use.
+    /// recalibration: at once with [`start`](crate::start) on Linux and full probes, otherwise
+    /// within half a second of use.
     #[inline]
     #[must_use]
     pub fn now() -> Self {

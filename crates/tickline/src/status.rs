@@ -129,24 +129,25 @@ const fn advice(reason: Reason) -> &'static str {
         }
         Reason::KernelRejected => {
             "; where the kernel's cause (see its log) does not matter to the program, \
-             ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread finds the \
-             CPUs' counters synchronised; that comparison can't show drift"
+             ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread with \
+             Probes::Full finds the CPUs' counters synchronised; that comparison can't show drift"
         }
         // Only `Trust::Kernel` closes a gate for these reasons (a backend aside).
         Reason::KernelUsesOther | Reason::HypervisorPolicy | Reason::KernelUnknown => {
-            "; ClockBuilder::trust(Trust::Auto) permits its use, if a clock's thread finds the \
-             CPUs' counters synchronised"
+            "; ClockBuilder::trust(Trust::Auto) permits its use, if a clock's thread with \
+             Probes::Full finds the CPUs' counters synchronised"
         }
         Reason::Untestable => {
-            "; a clock with a thread tries again, where the system lets it move threads to each CPU"
+            "; a clock with a thread and Probes::Full tries again, where the system lets it move \
+             threads to each CPU"
         }
         Reason::Unsynchronised => {
-            "; a clock with a thread and LinePerCpu::Auto gives each CPU a line of its own, on a \
-             processor that has rdtscp"
+            "; a clock with a thread, Probes::Full and LinePerCpu::Auto gives each CPU a line of \
+             its own, on a processor that has rdtscp"
         }
         Reason::Untested => {
-            "; a clock with a thread compares them (tickline::start() gives the global clock one, \
-             Driver::Thread another)"
+            "; a clock with a thread and Probes::Full (the default) compares them: \
+             tickline::start() gives the global clock a thread, Driver::Thread another clock"
         }
         Reason::SamplesTooOld => "; choose a longer ClockBuilder::interval()",
         // A CPU with a line of its own: such lines need a thread.

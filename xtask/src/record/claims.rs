@@ -162,7 +162,8 @@ fn a_reading_with_bounds_costs_what_the_readme_says() {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
     let costs_ns = range(records.map(|record| tight_ns(record, "tickline reading")));
-    let phrase = "`Clock::reading` also says how wrong the time can be. A call of it takes # ns.";
+    let phrase = "`Clock::reading` also says how wrong the time can be. A call of it takes # ns in a \
+                  tight loop.";
     assert_said(&[(README, phrase)], &whole(costs_ns));
 }
 

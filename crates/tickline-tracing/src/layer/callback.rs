@@ -69,6 +69,9 @@ pub struct Callback {
 
 impl Callback {
     /// Calls `call` for each span that is closed, on the thread that closes it.
+    ///
+    /// The call is in the drop that closes the span. A panic of `call` goes on in the program's
+    /// thread. If that thread is unwinding from another panic, the process aborts.
     pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         Self {
             call: Box::new(call),

@@ -41,9 +41,9 @@
 //! # The black box
 //!
 //! Rings in memory are lost when the process is killed, aborts, segfaults or exits; only a panic
-//! can still write them. With [`FlightRecorderBuilder::in_file`] the rings are in a mapped file.
-//! They survive every end of the process. Recording costs the same, because the threads execute the
-//! same stores.
+//! can still write them. With [`FlightRecorderBuilder::in_file`], on Unix, the rings are in a mapped
+//! file. They survive every end of the process. Recording costs the same, because the threads
+//! execute the same stores.
 //!
 #![cfg_attr(unix, doc = "```")]
 #![cfg_attr(not(unix), doc = "```no_run")]

@@ -62,14 +62,13 @@ impl ClockBuilder {
 
     /// Sets the period at which the thread stores the recent time for
     /// [`recent_ns`](crate::recent_ns): 100 us to 10 s, by default at each recalibration. The
-    /// thread wakes up for each store.
+    /// thread wakes up for each store. The setting needs [`Driver::Thread`].
     pub fn recent_every(mut self, period: Duration) -> Self {
         self.settings.recent_every = Some(period);
         self
     }
 
     /// Sets which system calls and files the clock may use. By default it may use all of them.
-    /// [`LinePerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
     /// the rest of the process, as a seccomp filter does, even if the call returns an error.
@@ -85,6 +84,9 @@ impl ClockBuilder {
     /// milliseconds. With hundreds of CPUs and an interval of 10 ms, or with tens of CPUs and 1 ms,
     /// the moves take so long that most readings come from the OS clock. With a line for each CPU
     /// the order of readings is weaker: [`LinePerCpu`].
+    ///
+    /// [`LinePerCpu::On`] needs [`Driver::Thread`], [`Probes::Full`], and a machine that can have
+    /// such lines; otherwise [`build`](Self::build) returns an error.
     ///
     /// **On a busy machine keep the default interval, or take a longer one.** There the thread gets
     /// onto a CPU late. That CPU's line is valid for eight intervals, and for as many sixteenths of
@@ -132,7 +134,7 @@ impl ClockBuilder {
     /// - [`LinePerCpuUnsupported`](crate::ErrorKind::LinePerCpuUnsupported): the program demands a
     ///   line for each CPU that this machine cannot have.
     /// - [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted): the system refuses to create the
-    ///   thread.
+    ///   thread, or ends it before it begins.
     pub fn build(self) -> Result<Clock, Error> {
         self.check()?;
         Clock::separate(self.settings)

@@ -254,7 +254,8 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
             Reason::KernelRejected,
             "as a clocksource; where the kernel's cause (see its log) does not matter to the \
              program, ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread \
-             finds the CPUs' counters synchronised; that comparison can't show drift",
+             with Probes::Full finds the CPUs' counters synchronised; that comparison can't show \
+             drift",
         ),
         (
             Reason::KernelUsesOther,
@@ -270,15 +271,15 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
         ),
         (
             Reason::Untestable,
-            "could not be compared; a clock with a thread tries again",
+            "could not be compared; a clock with a thread and Probes::Full tries again",
         ),
         (
             Reason::Unsynchronised,
-            "differ; a clock with a thread and LinePerCpu::Auto",
+            "differ; a clock with a thread, Probes::Full and LinePerCpu::Auto",
         ),
         (
             Reason::Untested,
-            "compared yet; a clock with a thread compares them",
+            "compared yet; a clock with a thread and Probes::Full (the default) compares them",
         ),
         (
             Reason::SamplesTooOld,
@@ -298,6 +299,24 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
     }
     let text = ClockState::Fallback(Reason::NoCounter).to_string();
     assert!(text.ends_with(&Reason::NoCounter.to_string()), "{text}");
+}
+
+/// Symptom: a program with minimal probes, whose clock had a thread, was told that a clock with a
+/// thread compares the counters.
+#[test]
+fn advice_that_needs_a_comparison_names_the_probes_that_permit_it() {
+    for reason in [
+        Reason::KernelRejected,
+        Reason::KernelUsesOther,
+        Reason::HypervisorPolicy,
+        Reason::KernelUnknown,
+        Reason::Untestable,
+        Reason::Unsynchronised,
+        Reason::Untested,
+    ] {
+        let text = ClockState::Fallback(reason).to_string();
+        assert!(text.contains("Probes::Full"), "{text}");
+    }
 }
 
 #[test]

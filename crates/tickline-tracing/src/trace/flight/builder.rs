@@ -112,7 +112,8 @@ impl FlightRecorderBuilder {
 
     /// Puts the rings into a file at `path`, where they survive every end of the process ([the
     /// black box](crate::flight#the-black-box)). The settings above come before this call, those of
-    /// the file after it. [`FlightFileBuilder::build`] then makes the file.
+    /// the file after it. [`FlightFileBuilder::build`] then makes the file, on Unix; elsewhere it
+    /// returns an error.
     pub fn in_file(self, path: impl Into<PathBuf>) -> FlightFileBuilder {
         FlightFileBuilder {
             settings: self.settings,
