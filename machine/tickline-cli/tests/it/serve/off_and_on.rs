@@ -152,6 +152,8 @@ fn the_status_says_what_ends_that_a_page_is_off() {
     assert_off(&page);
     let words = text(&run(&page, &["status"]).stdout);
     assert!(words.contains(OFF), "{words}");
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("tickline serve on --page "), "{words}");
     assert!(!words.contains(WITHOUT_SERVER), "{words}");
 }
 
