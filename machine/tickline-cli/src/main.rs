@@ -39,6 +39,7 @@ mod schema;
 mod screen;
 mod setup;
 mod signal;
+mod sudo;
 mod utc_unknown;
 mod words;
 

@@ -89,7 +89,9 @@ fn switch(
     word: &str,
     action: fn(&Path) -> io::Result<Exit>,
 ) -> io::Result<Exit> {
-    let result = served_page(named).and_then(|page| action(&page));
+    let page = served_page(named);
+    let was_missing = page.as_ref().is_ok_and(|page| is_missing(page));
+    let result = page.and_then(|page| action(&page));
     let is_chosen = named.is_some() || rustix::process::geteuid().is_root();
     if is_chosen {
         return result;
@@ -102,15 +104,24 @@ fn switch(
             output::line_to_stderr(&format!("tickline: {hint}"));
             Ok(exit)
         }
-        Err(error) => Err(io::Error::other(format!("{error}; {hint}"))),
+        Err(_) if was_missing => Err(io::Error::other(hint)),
+        Err(error) => Err(io::Error::other(format!(
+            "{hint}; this user's page: {error}"
+        ))),
     }
+}
+
+/// Whether there is no such page, nor a server of its deleted file.
+fn is_missing(page: &Path) -> bool {
+    !page.exists() && page::deleted(page).is_none()
 }
 
 /// Says that the machine's page stays as it is; `None` if there is none.
 fn untouched(machine: &Path, word: &str) -> Option<String> {
-    let page = machine.display();
     machine.exists().then(|| {
-        format!("the machine's page {page} stays as it is: `sudo tickline serve {word}` switches it {word}")
+        let command = ServiceManager::of(machine).switch(word, machine);
+        let page = machine.display();
+        format!("the machine's page {page} stays as it is: {command} switches it {word}")
     })
 }
 
@@ -304,14 +315,21 @@ fn off(page: &Path) -> io::Result<Exit> {
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
-    if page_file::switch_on(page).map_err(page_error)? != PageSwitch::Off {
-        return say(page, "was not switched off");
-    }
+    let before = page_file::switch_on(page).map_err(page_error)?;
     let start = ServiceManager::of(page).start(page);
-    say(
-        page,
-        &format!("a server may serve it again; start one: {start}"),
-    )
+    say(page, &after_on(before, &start))
+}
+
+/// What there is to do after `serve on` of a page whose switch had this position. `start` says how
+/// to start a server.
+fn after_on(before: PageSwitch, start: &str) -> String {
+    match before {
+        PageSwitch::Off => format!("a server may serve it again; start one: {start}"),
+        PageSwitch::On {
+            phase: LeasePhase::Off,
+        } => format!("was not switched off; no server publishes a line; start one: {start}"),
+        PageSwitch::On { .. } => "was not switched off".to_owned(),
+    }
 }
 
 /// The correction of the kernel's clock up to which a line is published, in words.
@@ -379,6 +397,25 @@ mod tests {
     fn a_machine_without_a_page_needs_no_word_about_it() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(untouched(&root.path().join("page.v1"), "off"), None);
+    }
+
+    /// Symptom: `off` of a user without a page began with how to start a server.
+    #[test]
+    fn a_page_is_missing_if_it_has_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let page = root.path().join("page.v1");
+        assert!(is_missing(&page));
+        std::fs::write(&page, "").unwrap();
+        assert!(!is_missing(&page));
+    }
+
+    /// Symptom: a second `on`, while no server ran, said only "was not switched off".
+    #[test]
+    fn on_says_how_to_start_a_server_unless_one_publishes() {
+        let on = |phase| after_on(PageSwitch::On { phase }, "START");
+        assert!(after_on(PageSwitch::Off, "START").ends_with("; start one: START"));
+        assert!(on(LeasePhase::Off).ends_with("; start one: START"));
+        assert_eq!(on(LeasePhase::Published), "was not switched off");
     }
 
     #[test]

@@ -27,7 +27,6 @@ mod clocks;
     path = "who/unsupported.rs"
 )]
 mod count;
-mod sudo;
 mod text;
 mod tracepoint;
 
@@ -37,6 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::clocks::TimeCall;
+use self::tracepoint::User;
 use crate::args;
 use crate::document::Document;
 use crate::exit::Exit;
@@ -46,6 +46,7 @@ use crate::measure::who::{Caller, NotCounted, WhoSummary};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::sudo;
 
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let setup = Setup::start()?;
@@ -80,17 +81,18 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     };
     let who = counted
         .map(|counted| counted.into_summary(&document))
-        .unwrap_or_else(|obstacle| WhoSummary {
-            not_counted: Some(NotCounted {
-                obstacle: obstacle.to_string(),
-                fixing_commands: obstacle.fixing_commands(
-                    args.process,
-                    args.duration,
-                    &sudo::this_program(),
-                ),
-                other_tools: obstacle.other_tools(args.process, args.duration),
-            }),
-            ..WhoSummary::default()
+        .unwrap_or_else(|obstacle| {
+            let user = User::of_this_process();
+            let (process, duration) = (args.process, args.duration);
+            let program = sudo::this_program();
+            WhoSummary {
+                not_counted: Some(NotCounted {
+                    obstacle: obstacle.words(user),
+                    fixing_commands: obstacle.fixing_commands(user, process, duration, &program),
+                    other_tools: obstacle.other_tools(process, duration),
+                }),
+                ..WhoSummary::default()
+            }
         });
     progress.finish();
     document.who = Some(WhoSummary {

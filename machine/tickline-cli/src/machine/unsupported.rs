@@ -14,7 +14,7 @@ pub(crate) const fn host_clock_now() -> Option<HostMoment> {
     None
 }
 
-/// Asked where a clocksource may not be changed, and only Linux has one.
+/// Asked where root may lack a right that only Linux has.
 pub(crate) const fn is_root() -> bool {
     false
 }

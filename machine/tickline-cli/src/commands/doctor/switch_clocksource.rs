@@ -17,6 +17,7 @@ use crate::machine::{self, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
 use crate::progress::Progress;
+use crate::sudo;
 use crate::words::{plain, with_path};
 
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
@@ -266,14 +267,17 @@ fn read_clocksource(path: &Path) -> io::Result<String> {
 fn refused(path: &Path, error: &io::Error, args: &Doctor) -> io::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied if machine::is_root() => {
-            "; root may not change it here, as in a container: run it on the host"
+            "; root may not change it here, as in a container: run it on the host".to_owned()
         }
-        io::ErrorKind::PermissionDenied if args.yes => {
-            "; only root may change it: sudo tickline doctor --fix --yes"
+        io::ErrorKind::PermissionDenied => {
+            let program = sudo::this_program();
+            let yes = if args.yes { " --yes" } else { "" };
+            format!("; only root may change it: sudo {program} doctor --fix{yes}")
         }
-        io::ErrorKind::PermissionDenied => "; only root may change it: sudo tickline doctor --fix",
-        io::ErrorKind::ReadOnlyFilesystem => "; this is a container's view: run it on the host",
-        _ => "",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; this is a container's view: run it on the host".to_owned()
+        }
+        _ => String::new(),
     };
     io::Error::new(
         error.kind(),
@@ -478,13 +482,15 @@ mod tests {
     fn an_error_says_who_may_change_the_clocksource() {
         let denied = |words: &[&str]| hint(io::ErrorKind::PermissionDenied, words);
         let ends = if machine::is_root() {
-            ["run it on the host"; 2]
+            ["run it on the host"; 2].map(str::to_owned)
         } else {
-            ["sudo tickline doctor --fix", "doctor --fix --yes"]
+            // Symptom: "command not found" of a program that is not on the path of sudo.
+            let program = sudo::this_program();
+            ["", " --yes"].map(|yes| format!("sudo {program} doctor --fix{yes}"))
         };
         for (words, end) in [&[][..], &["--yes"]].into_iter().zip(ends) {
             let denied = denied(words);
-            assert!(denied.ends_with(end), "{denied}");
+            assert!(denied.ends_with(&end), "{denied}");
         }
     }
 

@@ -5,9 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
 
 use crate::machine::page;
+use crate::sudo;
 use crate::words::{plain_path, shell_word};
 
 /// What runs the server of a page, if the server was installed as `machine/docs/operators.md` says.
@@ -15,11 +16,14 @@ use crate::words::{plain_path, shell_word};
 pub(super) enum ServiceManager {
     /// systemd, by the machine's unit.
     Systemd,
+    /// systemd, if an administrator had not masked the machine's unit.
+    SystemdMasked,
     /// systemd, by the unit of this user.
     SystemdOfUser,
     /// OpenRC, by the script for the machine's page.
     OpenRc,
-    /// What runs where the page's mount is not read-only as here: usually the host of a container.
+    /// What runs where the page can be written, which it can't be here: usually the host of a
+    /// container.
     Elsewhere,
     /// The user of this number, whose folder has the page, while root runs this process.
     User(u32),
@@ -43,7 +47,7 @@ fn config_folder() -> Option<PathBuf> {
 /// Who may write to the place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nobody here: its mount is read-only.
+    /// Nobody here: its mount is read-only, or its owner is outside of this user namespace.
     ReadOnly,
     /// The user of this number, while root runs this process. Root makes no page there: the user
     /// could not serve it later.
@@ -60,11 +64,28 @@ impl Place {
             return Self::ReadOnly;
         }
         let nearest = page.ancestors().find_map(|path| path.metadata().ok());
-        match nearest.map(|found| found.uid()) {
-            Some(owner) if owner != 0 && geteuid().is_root() => Self::OfUser(owner),
+        let owner = nearest.map_or(0, |found| found.uid());
+        Self::of_owner(owner, geteuid())
+    }
+
+    /// The place in a folder of the user `owner`, for this `user`. In a user namespace the number
+    /// 65534 stands for every user outside of it (user_namespaces(7)), such as the host's root.
+    fn of_owner(owner: u32, user: Uid) -> Self {
+        match owner {
+            65_534 => Self::ReadOnly,
+            1.. if user.is_root() => Self::OfUser(owner),
             _ => Self::Writable,
         }
     }
+}
+
+/// A unit of tickline, as systemd sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Missing,
+    /// A mask, which is a link to /dev/null, precedes the unit.
+    Masked,
+    Present,
 }
 
 impl ServiceManager {
@@ -84,7 +105,8 @@ impl ServiceManager {
     /// As [`of`](Self::of), by the place of the page, by the path of this user's page, and by the
     /// files below `root` and below this user's folder `config`. systemd runs if its folder is
     /// there (sd_booted(3)), and OpenRC likewise. Neither runs the server if it has no unit or
-    /// script of tickline, as on a node of Kubernetes, or if the unit is masked.
+    /// script of tickline, as on a node of Kubernetes, or if only the mask of a unit is there, as
+    /// after `apt remove`.
     fn choose(
         page: &Path,
         place: Place,
@@ -98,25 +120,47 @@ impl ServiceManager {
             Place::Writable => {}
         }
         let has = |path: &str| root.join(path).exists();
-        let has_unit = |kind: &str, config: Option<&Path>| {
+        let unit = |kind: &str, config: Option<&Path>| {
+            if !has("run/systemd/system") {
+                return Unit::Missing;
+            }
             let unit = format!("systemd/{kind}/tickline.service");
             let folders = UNIT_FOLDERS.iter().map(|folder| root.join(folder));
             let folders = config.map(PathBuf::from).into_iter().chain(folders);
-            let first = folders
-                .map(|folder| folder.join(&unit))
-                .find(|path| path.exists());
-            // A masked unit is a link to /dev/null, which is no file.
-            has("run/systemd/system") && first.is_some_and(|path| path.is_file())
+            let paths = folders.map(|folder| folder.join(&unit));
+            let found: Vec<PathBuf> = paths.filter(|path| path.exists()).collect();
+            // A mask is no file, but the device /dev/null.
+            match found.iter().position(|path| path.is_file()) {
+                None => Unit::Missing,
+                Some(0) => Unit::Present,
+                Some(_) => Unit::Masked,
+            }
         };
         let has_script = || has("run/openrc") && has("etc/init.d/tickline");
-        if page == page::of_machine() && has_unit("system", None) {
-            Self::Systemd
-        } else if page == page::of_machine() && has_script() {
-            Self::OpenRc
-        } else if Some(page) == own && has_unit("user", config) {
+        if page == page::of_machine() {
+            match unit("system", None) {
+                Unit::Present => return Self::Systemd,
+                Unit::Masked => return Self::SystemdMasked,
+                Unit::Missing if has_script() => return Self::OpenRc,
+                Unit::Missing => {}
+            }
+        }
+        if Some(page) == own && unit("user", config) == Unit::Present {
             Self::SystemdOfUser
         } else {
             Self::Other
+        }
+    }
+
+    /// The command that switches this page off or on: `word` is `off` or `on`. A page that can't be
+    /// written here is switched on the host, where this program may have another path.
+    pub(super) fn switch(self, word: &str, page: &Path) -> String {
+        let words = format!("serve {word}");
+        if self == Self::Elsewhere {
+            let there = command_of_user(&words, page, None, "tickline");
+            format!("{there} on the host of this container")
+        } else {
+            command(&words, page)
         }
     }
 
@@ -125,6 +169,9 @@ impl ServiceManager {
     pub(super) fn start(self, page: &Path) -> String {
         match self {
             Self::Systemd => "systemctl restart tickline, or `tickline serve`, as root".to_owned(),
+            Self::SystemdMasked => "sudo systemctl unmask tickline (an administrator has masked \
+                                    the unit), then sudo systemctl restart tickline"
+                .to_owned(),
             Self::SystemdOfUser => {
                 format!(
                     "systemctl --user restart tickline, or {}",
@@ -138,10 +185,24 @@ impl ServiceManager {
                     .to_owned()
             }
             Self::Elsewhere => "do so where the page can be written, such as on the host of a \
-                                container (its mount is read-only here)"
+                                container (it can't be written here)"
                 .to_owned(),
             Self::User(user) => format!("{}, as user {user}", command("serve", page)),
             Self::Other => command("serve", page),
+        }
+    }
+
+    /// How to end the server that runs, and start another.
+    pub(super) const fn restart(self) -> &'static str {
+        match self {
+            Self::Systemd => "systemctl restart tickline, as root",
+            Self::SystemdOfUser => "systemctl --user restart tickline",
+            Self::OpenRc => "rc-service tickline restart, as root",
+            Self::Elsewhere => "do so there",
+            Self::SystemdMasked | Self::User(_) | Self::Other => {
+                "restart what runs it, such as a pod or container, or end its process and start \
+                 another"
+            }
         }
     }
 
@@ -160,7 +221,9 @@ impl ServiceManager {
     /// log.
     pub(super) const fn look(self) -> &'static str {
         match self {
-            Self::Systemd => "systemctl status tickline; sudo journalctl -u tickline",
+            Self::Systemd | Self::SystemdMasked => {
+                "systemctl status tickline; sudo journalctl -u tickline"
+            }
             Self::SystemdOfUser => {
                 "systemctl --user status tickline; journalctl --user -u tickline"
             }
@@ -174,21 +237,22 @@ impl ServiceManager {
     }
 }
 
-/// The command `tickline` with these words, such as `serve on`, for this page.
+/// The command of this program with these words, such as `serve on`, for this page.
 pub(super) fn command(words: &str, page: &Path) -> String {
-    command_of_user(words, page, super::served_page(None).ok().as_deref())
+    let own = super::served_page(None).ok();
+    command_of_user(words, page, own.as_deref(), &sudo::this_program())
 }
 
-/// As [`command`], for a user who serves the page `own` unless another is named. For the machine's
-/// page such a user becomes root.
-fn command_of_user(words: &str, page: &Path, own: Option<&Path>) -> String {
+/// As [`command`], by `program`, for a user who serves the page `own` unless another is named. For
+/// the machine's page such a user becomes root.
+fn command_of_user(words: &str, page: &Path, own: Option<&Path>, program: &str) -> String {
     if Some(page) == own {
-        format!("`tickline {words}`")
+        format!("`{program} {words}`")
     } else if page == page::of_machine() {
-        format!("`sudo tickline {words}`")
+        format!("`sudo {program} {words}`")
     } else {
         let page = shell_word(&plain_path(page));
-        format!("`tickline {words} --page {page}`")
+        format!("`{program} {words} --page {page}`")
     }
 }
 
@@ -218,6 +282,12 @@ mod tests {
                 ServiceManager::OpenRc,
                 "rc-service tickline restart",
                 "/var/log/messages",
+            ),
+            (
+                ServiceManager::SystemdMasked,
+                "sudo systemctl unmask tickline (an administrator has masked the unit), then sudo \
+                 systemctl restart tickline",
+                "; sudo journalctl -u tickline",
             ),
             (
                 ServiceManager::Other,
@@ -266,6 +336,7 @@ mod tests {
         "usr/lib/systemd/user/tickline.service",
     ];
     const SCRIPT: &str = "etc/init.d/tickline";
+    const MASK: &str = "etc/systemd/system/tickline.service";
 
     #[test]
     fn systemd_has_a_unit_for_the_machines_page_and_one_for_the_users() {
@@ -295,12 +366,16 @@ mod tests {
 
     /// Symptom: after `apt remove`, `systemctl restart tickline`, which fails ("Unit is masked").
     #[test]
-    fn a_masked_unit_runs_no_server() {
-        let mask = "etc/systemd/system/tickline.service";
-        for files in [&[][..], &[UNITS[0]]] {
-            let [of_machine, _, _] = managers_with_masks("run/systemd/system", files, &[mask]);
-            assert_eq!(of_machine, ServiceManager::Other, "{files:?}");
-        }
+    fn a_mask_without_a_unit_runs_no_server() {
+        let [of_machine, _, _] = managers_with_masks("run/systemd/system", &[], &[MASK]);
+        assert_eq!(of_machine, ServiceManager::Other);
+    }
+
+    /// Symptom: after `systemctl mask`, the advice to restart a pod, and not a word of the mask.
+    #[test]
+    fn a_unit_below_a_mask_is_masked() {
+        let [of_machine, _, _] = managers_with_masks("run/systemd/system", &[UNITS[0]], &[MASK]);
+        assert_eq!(of_machine, ServiceManager::SystemdMasked);
     }
 
     #[test]
@@ -346,21 +421,23 @@ mod tests {
     #[test]
     fn a_page_that_no_service_is_for_is_named_in_the_command() {
         let start = ServiceManager::Other.start(Path::new(OTHER));
-        assert_eq!(start, "`tickline serve --page /srv/page`");
+        let program = sudo::this_program();
+        assert_eq!(start, format!("`{program} serve --page /srv/page`"));
     }
 
     /// Symptom: a shell took the path for two words.
     #[test]
     fn a_page_whose_path_is_no_word_is_quoted_in_the_command() {
         let start = ServiceManager::Other.start(Path::new("/srv/my page"));
-        assert_eq!(start, "`tickline serve --page '/srv/my page'`");
+        let program = sudo::this_program();
+        assert_eq!(start, format!("`{program} serve --page '/srv/my page'`"));
     }
 
     /// Symptom: "switched off, until `tickline serve on`", which switched another page on.
     #[test]
     fn a_command_names_each_page_but_the_one_that_it_takes_by_itself() {
         let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
-        let of = |page, own| command_of_user("serve on", page, own);
+        let of = |page, own| command_of_user("serve on", page, own, "tickline");
         assert_eq!(of(own, Some(own)), "`tickline serve on`");
         assert_eq!(of(machines, Some(machines)), "`tickline serve on`");
         assert_eq!(of(machines, Some(own)), "`sudo tickline serve on`");
@@ -368,6 +445,29 @@ mod tests {
         let with_page = format!("`tickline serve on --page {OTHER}`");
         assert_eq!(of(other, Some(own)), with_page);
         assert_eq!(of(other, None), with_page);
+    }
+
+    /// Symptom: on a node of Kubernetes, `sudo tickline serve on` said "command not found".
+    #[test]
+    fn a_command_names_the_program_as_sudo_finds_it() {
+        let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
+        for page in [machines, own, other] {
+            let command = command_of_user("serve on", page, Some(own), "/opt/tickline/tickline");
+            assert!(
+                command.contains("/opt/tickline/tickline serve on"),
+                "{command}"
+            );
+        }
+    }
+
+    /// Symptom: in a container, `sudo tickline serve on`, which its read-only mount refuses.
+    #[test]
+    fn a_page_that_can_only_be_read_is_switched_on_the_host() {
+        let on = ServiceManager::Elsewhere.switch("on", page::of_machine());
+        let expected = "`sudo tickline serve on` on the host of this container";
+        assert_eq!(on, expected);
+        let on = ServiceManager::Other.switch("on", Path::new(OTHER));
+        assert_eq!(on, command("serve on", Path::new(OTHER)));
     }
 
     /// Symptom: root's shell was to serve a page in the folder of a user.
@@ -383,7 +483,25 @@ mod tests {
         };
         assert_eq!(ServiceManager::of(&page), expected);
         let start = ServiceManager::User(7).start(Path::new(OTHER));
-        assert_eq!(start, "`tickline serve --page /srv/page`, as user 7");
+        let program = sudo::this_program();
+        let expected = format!("`{program} serve --page /srv/page`, as user 7");
+        assert_eq!(start, expected);
+    }
+
+    /// Symptom: in a user namespace, "`tickline serve`, as user 65534", whom `serve` refuses.
+    #[test]
+    fn a_page_of_a_user_outside_of_the_user_namespace_can_only_be_read() {
+        let [root, user] = [Uid::ROOT, Uid::from_raw(7)];
+        assert_eq!(Place::of_owner(65_534, root), Place::ReadOnly);
+        assert_eq!(Place::of_owner(65_534, user), Place::ReadOnly);
+    }
+
+    #[test]
+    fn only_root_leaves_the_folder_of_a_user_to_that_user() {
+        let [root, user] = [Uid::ROOT, Uid::from_raw(7)];
+        assert_eq!(Place::of_owner(7, root), Place::OfUser(7));
+        assert_eq!(Place::of_owner(0, root), Place::Writable);
+        assert_eq!(Place::of_owner(7, user), Place::Writable);
     }
 
     /// Symptom: in a container without the mount, the advice was to start a server there.

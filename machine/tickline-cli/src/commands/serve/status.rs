@@ -96,6 +96,9 @@ pub(crate) struct PageReport {
     pub(super) run_only: Vec<Process>,
     /// The inode number of the time namespace that the page was made for.
     time_namespace: Option<u64>,
+    /// The command that switches the page on.
+    #[serde(skip)]
+    on: String,
     /// What to do if nothing is served.
     #[serde(skip)]
     next: String,
@@ -221,13 +224,22 @@ fn unknown_server(error: &PageError) -> String {
     }
 }
 
-/// What to look at if nothing is served, and the start of a server if there is none.
-fn next(manager: ServiceManager, page: &Path, server: &PageServer) -> String {
+/// What to look at if nothing is served; also how to start a server if there is none, or how to
+/// restart one that hangs: its leases have run out, and nobody keeps it from running.
+fn next(
+    manager: ServiceManager,
+    page: &Path,
+    phase: PagePhase,
+    server: &PageServer,
+    halt: Option<Halt>,
+) -> String {
     let look = manager.look();
-    if *server == PageServer::None {
-        format!("{look}; to start a server: {}", manager.start(page))
-    } else {
-        look.to_owned()
+    match server.exists() {
+        Some(false) => format!("{look}; to start a server: {}", manager.start(page)),
+        Some(true) if phase == PagePhase::Expired && halt.is_none() => {
+            format!("{look}; to restart the server: {}", manager.restart())
+        }
+        _ => look.to_owned(),
     }
 }
 
@@ -241,6 +253,9 @@ impl PageReport {
         });
         let snapshot = attached.file().snapshot(&counter);
         let server = PageServer::of(lock_holder(page), &snapshot);
+        let server_halt = server.pid().and_then(Halt::of);
+        let phase = PagePhase::of(&snapshot);
+        let manager = ServiceManager::of(page);
         let mappings = machine::page::mappings(page, server.pid())?;
         let why_no_line =
             (snapshot.phase == LeasePhase::NoLine).then(|| WhyNoLine::of_server(&server));
@@ -248,7 +263,7 @@ impl PageReport {
             schema: SCHEMA,
             page: page.display().to_string(),
             owner: attached.file().owner(),
-            phase: PagePhase::of(&snapshot),
+            phase,
             why_no_line,
             switched_off: snapshot.is_switched_off,
             serving: snapshot.is_served,
@@ -271,8 +286,9 @@ impl PageReport {
                 .page()
                 .header()
                 .map(|header| header.time_namespace),
-            next: next(ServiceManager::of(page), page, &server),
-            server_halt: server.pid().and_then(Halt::of),
+            on: manager.switch("on", page),
+            next: next(manager, page, phase, &server, server_halt),
+            server_halt,
             server,
         })
     }
@@ -338,13 +354,33 @@ mod tests {
 
     #[test]
     fn only_a_page_without_a_server_says_how_to_start_one() {
-        let next = |server: &PageServer| next(ServiceManager::OpenRc, Path::new("/page"), server);
+        let next = |server: &PageServer| {
+            let phase = PagePhase::Stored(LeasePhase::NoLine);
+            let page = Path::new("/page");
+            next(ServiceManager::OpenRc, page, phase, server, None)
+        };
         let look = ServiceManager::OpenRc.look();
         assert_eq!(next(&PageServer::Process(42)), look);
         assert_eq!(next(&PageServer::Unknown(String::new())), look);
         let start =
             "; to start a server: rc-service tickline restart, or `tickline serve`, as root";
         assert_eq!(next(&PageServer::None), format!("{look}{start}"));
+    }
+
+    /// Symptom: the log alone, of a server that hung.
+    #[test]
+    fn a_server_whose_leases_have_run_out_is_restarted_unless_it_is_stopped() {
+        let next = |phase, halt| {
+            let page = Path::new("/page");
+            let server = PageServer::Process(42);
+            next(ServiceManager::Systemd, page, phase, &server, halt)
+        };
+        let look = ServiceManager::Systemd.look();
+        let restart = "; to restart the server: systemctl restart tickline, as root";
+        assert_eq!(next(PagePhase::Expired, None), format!("{look}{restart}"));
+        assert_eq!(next(PagePhase::Expired, Some(Halt::Signal)), look);
+        let no_line = PagePhase::Stored(LeasePhase::NoLine);
+        assert_eq!(next(no_line, None), look);
     }
 
     /// Symptom: "phase published" of a server that was dead, stopped or hung.

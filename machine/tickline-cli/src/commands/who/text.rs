@@ -47,7 +47,7 @@ fn what_to_do(not_counted: &NotCounted, screen: &mut Screen) {
         &format!("Calls were not counted: {}.", not_counted.obstacle),
     );
     match not_counted.fixing_commands.as_slice() {
-        [] => screen.line("\nCount with another tool:"),
+        [] => screen.line("\nCount with another tool (if this is a container, on its host):"),
         [again] => {
             screen.line("\nCount as root:");
             screen.line(&format!("  {again}"));
@@ -331,7 +331,10 @@ mod tests {
     #[test]
     fn who_follows_an_obstacle_by_its_fix_and_then_by_other_tools() {
         for (fixing_commands, says) in [
-            (&[][..], "Count with another tool: perf A"),
+            (
+                &[][..],
+                "Count with another tool (if this is a container, on its host): perf A",
+            ),
             (
                 &["sudo it"],
                 "Count as root: sudo it Or count with another tool: perf A",

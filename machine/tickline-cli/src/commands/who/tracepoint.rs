@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::machine;
+
 /// The mount points of tracefs: its own since Linux 4.1, and the one below debugfs before.
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -104,25 +106,68 @@ pub(super) enum Obstacle {
     Other(String),
 }
 
+/// Who counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum User {
+    /// Root, with whose id a process may still lack rights in a container.
+    Root,
+    /// Another user.
+    Other,
+}
+
+impl User {
+    /// The user who runs this process.
+    pub(super) fn of_this_process() -> Self {
+        if machine::is_root() {
+            Self::Root
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// The options with which a container may count.
+const CONTAINER_OPTIONS: &str =
+    "`--privileged --pid=host -v /sys/kernel/tracing:/sys/kernel/tracing`";
+
 impl Obstacle {
-    /// The commands that remove the obstacle, and count again by `program`, in their order.
-    /// `duration` is the time to count.
+    /// The obstacle in words, and what removes it if `user` may be root in a container.
+    pub(super) fn words(&self, user: User) -> String {
+        match (self, user) {
+            (Self::Denied, User::Root) => format!(
+                "root may not count here, as in a container without the right: run it on the host, \
+                 or start the container with {CONTAINER_OPTIONS}"
+            ),
+            (Self::NotMounted, User::Root) => {
+                format!("{self}; in a container, start it with {CONTAINER_OPTIONS}")
+            }
+            _ => self.to_string(),
+        }
+    }
+
+    /// The commands by which `user` removes the obstacle, and counts again by `program`, in their
+    /// order. `duration` is the time to count.
     pub(super) fn fixing_commands(
         &self,
+        user: User,
         process: Option<u32>,
         duration: Duration,
         program: &str,
     ) -> Vec<String> {
-        let mut commands = Vec::new();
-        if *self == Self::NotMounted {
-            commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
+        // An image has no sudo.
+        let sudo = match user {
+            User::Root => "",
+            User::Other => "sudo ",
+        };
+        let target = process.map_or_else(String::new, |pid| format!(" {pid}"));
+        let seconds = duration.as_secs_f64();
+        let mount = format!("{sudo}mount -t tracefs tracefs /sys/kernel/tracing");
+        let again = format!("{sudo}{program} who{target} --duration {seconds}s");
+        match (self, user) {
+            (Self::NotMounted, _) => vec![mount, again],
+            (Self::Denied, User::Other) => vec![again],
+            _ => Vec::new(),
         }
-        if matches!(self, Self::NotMounted | Self::Denied) {
-            let target = process.map_or_else(String::new, |pid| format!(" {pid}"));
-            let seconds = duration.as_secs_f64();
-            commands.push(format!("sudo {program} who{target} --duration {seconds}s"));
-        }
-        commands
     }
 
     /// The commands that count by other tools, the most useful first.
@@ -259,7 +304,8 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             (Obstacle::NotBuilt, None, &[]),
             (other, None, &["sudo perf "]),
         ] {
-            let fixing = obstacle.fixing_commands(process, COUNTED, "/opt/tickline");
+            let program = "/opt/tickline";
+            let fixing = obstacle.fixing_commands(User::Other, process, COUNTED, program);
             let commands = [fixing, obstacle.other_tools(process, COUNTED)].concat();
             let begins: Vec<_> = begins.iter().chain(&["sudo timeout -s INT "]).collect();
             assert_eq!(commands.len(), begins.len(), "{commands:?}");
@@ -269,10 +315,43 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
         }
     }
 
+    /// Symptom: root, whom a container's seccomp profile refused, was to run it with sudo.
+    #[test]
+    fn root_who_may_not_count_is_told_how_to_start_a_container() {
+        let fixing = Obstacle::Denied.fixing_commands(User::Root, None, COUNTED, "tickline");
+        assert_eq!(fixing, Vec::<String>::new());
+        let words = Obstacle::Denied.words(User::Root);
+        assert!(words.starts_with("root may not count here"), "{words}");
+        assert!(words.ends_with(CONTAINER_OPTIONS), "{words}");
+    }
+
+    /// Symptom: `sudo mount` alone, which an image does not have and a container may not do.
+    #[test]
+    fn root_without_tracefs_mounts_it_without_sudo_or_starts_the_container_with_it() {
+        let fixing = Obstacle::NotMounted.fixing_commands(User::Root, None, COUNTED, "tickline");
+        assert_eq!(
+            fixing,
+            [
+                "mount -t tracefs tracefs /sys/kernel/tracing",
+                "tickline who --duration 5s"
+            ]
+        );
+        let words = Obstacle::NotMounted.words(User::Root);
+        let options = format!("is not mounted; in a container, start it with {CONTAINER_OPTIONS}");
+        assert!(words.ends_with(&options), "{words}");
+    }
+
+    #[test]
+    fn another_user_is_told_what_root_may_do() {
+        for obstacle in [Obstacle::Denied, Obstacle::NotMounted] {
+            assert_eq!(obstacle.words(User::Other), obstacle.to_string());
+        }
+    }
+
     #[test]
     fn the_commands_count_for_the_same_time() {
         let duration = Duration::from_millis(1_500);
-        let fixing = Obstacle::Denied.fixing_commands(None, duration, "tickline");
+        let fixing = Obstacle::Denied.fixing_commands(User::Other, None, duration, "tickline");
         assert_eq!(fixing, ["sudo tickline who --duration 1.5s"]);
         for command in Obstacle::Denied.other_tools(None, duration) {
             assert!(command.contains(" 1.5"), "{command}");

@@ -29,6 +29,7 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         library_only: Vec::new(),
         run_only: Vec::new(),
         time_namespace: None,
+        on: "`tickline serve on`".to_owned(),
         next: "systemctl status tickline".to_owned(),
     }
 }

@@ -1,13 +1,11 @@
 //! The state of a page as text.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::time::Duration;
 
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 
 use super::super::fast_rate;
-use super::super::service::command;
 use super::no_line::WhyNoLine;
 use super::{PagePhase, PageReport, PageServer};
 use crate::machine::page::{Halt, Process, Reader};
@@ -195,9 +193,9 @@ impl PageReport {
         let text = match self.phase {
             PagePhase::Expired => "the leases have run out; programs ask the OS clock",
             PagePhase::Stored(LeasePhase::Off) if self.switched_off => {
-                let on = command("serve on", Path::new(&self.page));
                 let text = format!(
-                    "switched off: run {on}, then start a server; programs ask the OS clock"
+                    "switched off: run {}, then start a server; programs ask the OS clock",
+                    self.on
                 );
                 return text.into();
             }
@@ -589,7 +587,7 @@ mod tests {
     #[test]
     fn a_page_that_is_switched_off_is_named_in_the_command_that_ends_this() {
         let report = PageReport {
-            page: "/srv/page".to_owned(),
+            on: "`tickline serve on --page /srv/page`".to_owned(),
             phase: PagePhase::Stored(LeasePhase::Off),
             serving: false,
             switched_off: true,

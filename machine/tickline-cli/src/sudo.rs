@@ -17,7 +17,7 @@ const FOLDERS: [&str; 6] = [
 ];
 
 /// This program's name, if `sudo` finds it by its name, or else its path.
-pub(super) fn this_program() -> String {
+pub(crate) fn this_program() -> String {
     let program = std::env::current_exe().and_then(fs::canonicalize);
     program.map_or_else(
         |_| NAME.to_owned(),
