@@ -21,7 +21,7 @@ pub(super) enum ServiceManager {
     OpenRc,
     /// What runs where the page's mount is not read-only as here: usually the host of a container.
     Elsewhere,
-    /// The user of this number, whose folder has the page, while root runs this process.
+    /// The user of this number, whose folder has the page, while another user runs this process.
     User(u32),
     /// A person or another program, such as a container's runtime.
     Other,
@@ -45,8 +45,8 @@ fn config_folder() -> Option<PathBuf> {
 enum Place {
     /// Nobody here: its mount is read-only.
     ReadOnly,
-    /// The user of this number, while root runs this process. Root makes no page there: the user
-    /// could not serve it later.
+    /// The user of this number, while another user runs this process. Root makes no page there: the
+    /// user could not serve it later.
     OfUser(u32),
     /// As far as is known, this process's user.
     Writable,
@@ -60,9 +60,19 @@ impl Place {
             return Self::ReadOnly;
         }
         let nearest = page.ancestors().find_map(|path| path.metadata().ok());
-        match nearest.map(|found| found.uid()) {
-            Some(owner) if owner != 0 && geteuid().is_root() => Self::OfUser(owner),
-            _ => Self::Writable,
+        match nearest {
+            Some(found) => Self::of_owner(found.uid(), geteuid().as_raw()),
+            None => Self::Writable,
+        }
+    }
+
+    /// A place of this owner, for a process of `user`. A folder of root, such as /tmp, may be open
+    /// to every user. In a user namespace, 65534 stands for every user outside of it.
+    const fn of_owner(owner: u32, user: u32) -> Self {
+        if owner == user || owner == 0 || owner == 65_534 {
+            Self::Writable
+        } else {
+            Self::OfUser(owner)
         }
     }
 }
@@ -176,19 +186,23 @@ impl ServiceManager {
 
 /// The command `tickline` with these words, such as `serve on`, for this page.
 pub(super) fn command(words: &str, page: &Path) -> String {
-    command_of_user(words, page, super::served_page(None).ok().as_deref())
+    let own = super::served_page(None).ok();
+    let owner = page.metadata().ok().map(|found| found.uid());
+    command_of_user(words, page, owner, own.as_deref())
 }
 
-/// As [`command`], for a user who serves the page `own` unless another is named. For the machine's
-/// page such a user becomes root.
-fn command_of_user(words: &str, page: &Path, own: Option<&Path>) -> String {
-    if Some(page) == own {
-        format!("`tickline {words}`")
-    } else if page == page::of_machine() {
-        format!("`sudo tickline {words}`")
+/// As [`command`], for a page of `owner`, if the page exists, and for a user who serves the page
+/// `own` unless another is named. For a page of root such a user becomes root.
+fn command_of_user(words: &str, page: &Path, owner: Option<u32>, own: Option<&Path>) -> String {
+    let machines = Some(page::of_machine());
+    let needs_root = own != machines && (Some(page) == machines || owner == Some(0));
+    let sudo = if needs_root { "sudo " } else { "" };
+    let default = if needs_root { machines } else { own };
+    if Some(page) == default {
+        format!("`{sudo}tickline {words}`")
     } else {
         let page = shell_word(&plain_path(page));
-        format!("`tickline {words} --page {page}`")
+        format!("`{sudo}tickline {words} --page {page}`")
     }
 }
 
@@ -360,7 +374,7 @@ mod tests {
     #[test]
     fn a_command_names_each_page_but_the_one_that_it_takes_by_itself() {
         let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
-        let of = |page, own| command_of_user("serve on", page, own);
+        let of = |page, own| command_of_user("serve on", page, None, own);
         assert_eq!(of(own, Some(own)), "`tickline serve on`");
         assert_eq!(of(machines, Some(machines)), "`tickline serve on`");
         assert_eq!(of(machines, Some(own)), "`sudo tickline serve on`");
@@ -368,6 +382,31 @@ mod tests {
         let with_page = format!("`tickline serve on --page {OTHER}`");
         assert_eq!(of(other, Some(own)), with_page);
         assert_eq!(of(other, None), with_page);
+    }
+
+    /// Symptom: "permission denied" for a user who ran the command that `serve status` had printed.
+    #[test]
+    fn the_command_for_a_page_of_root_is_run_by_root() {
+        let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
+        let of_roots = |page, own| command_of_user("serve on", page, Some(0), Some(own));
+        let by_root = format!("`tickline serve on --page {OTHER}`");
+        assert_eq!(of_roots(other, machines), by_root);
+        let by_user = by_root.replace("tickline", "sudo tickline");
+        assert_eq!(of_roots(other, own), by_user);
+    }
+
+    /// Symptom: a user was told to serve a page in the folder of another, and had no right to.
+    #[test]
+    fn a_place_of_another_user_is_for_that_user() {
+        for (owner, user, expected) in [
+            (7, 8, Place::OfUser(7)),
+            (7, 0, Place::OfUser(7)),
+            (7, 7, Place::Writable),
+            (0, 8, Place::Writable),
+            (65_534, 0, Place::Writable),
+        ] {
+            assert_eq!(Place::of_owner(owner, user), expected, "{owner}, {user}");
+        }
     }
 
     /// Symptom: root's shell was to serve a page in the folder of a user.
