@@ -4,7 +4,7 @@ use tickline_core::clocksource::Clocksource;
 
 /// A file of the kernel's folder about clocksources, with a text before it
 /// (`Documentation/ABI/testing/sysfs-devices-system-clocksource`).
-macro_rules! file {
+macro_rules! clocksource_file {
     ($before:literal, $name:literal) => {
         concat!(
             $before,
@@ -15,16 +15,16 @@ macro_rules! file {
 }
 
 /// The file with the kernel's clocksource. Root switches to another one by it.
-pub(crate) const CURRENT_FILE: &str = file!("", "current_clocksource");
+pub(crate) const CURRENT_FILE: &str = clocksource_file!("", "current_clocksource");
 
 /// The file with the list of the clocksources on offer.
-pub(crate) const AVAILABLE_FILE: &str = file!("", "available_clocksource");
+pub(crate) const AVAILABLE_FILE: &str = clocksource_file!("", "available_clocksource");
 
 /// The command that shows the kernel's clocksource.
-pub(crate) const SHOW_CURRENT: &str = file!("cat ", "current_clocksource");
+pub(crate) const SHOW_CURRENT: &str = clocksource_file!("cat ", "current_clocksource");
 
 /// The command that shows the clocksources on offer.
-pub(crate) const SHOW_AVAILABLE: &str = file!("cat ", "available_clocksource");
+pub(crate) const SHOW_AVAILABLE: &str = clocksource_file!("cat ", "available_clocksource");
 
 /// The clocksource of this name, by the table of names in core.
 fn by_name(name: &str) -> Clocksource {

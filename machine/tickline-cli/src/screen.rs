@@ -58,10 +58,10 @@ impl Screen {
         });
     }
 
-    /// Breaks a text at its spaces. The first line starts with `first`. The other lines start with
-    /// as many spaces, or with fewer on a narrow terminal. A word that is longer than a line, such
-    /// as a path, stays whole, on a line of its own. The text may come from another machine's file,
-    /// so a mark replaces each control character.
+    /// Breaks a text between its [words]. The first line starts with `first`. The other lines start
+    /// with as many spaces, or with fewer on a narrow terminal. A word that is longer than a line,
+    /// such as a path, stays whole, on a line of its own. The text may come from another machine's
+    /// file, so a mark replaces each control character.
     fn wrap(&self, first: &str, text: &str) -> String {
         // On a terminal of fewer than 60 columns a column of labels would leave too little room.
         let indent =
@@ -78,8 +78,9 @@ impl Screen {
             .wrap_algorithm(WrapAlgorithm::FirstFit)
             .initial_indent(first)
             .subsequent_indent(&indent);
-        let words: Vec<String> = text.split_whitespace().map(plain).collect();
-        textwrap::fill(&words.join(" "), options)
+        let kept = |word: &str| plain(word).replace(' ', KEPT_SPACE);
+        let words: Vec<_> = words(text).into_iter().map(kept).collect();
+        textwrap::fill(&words.join(" "), options).replace(KEPT_SPACE, " ")
     }
 
     /// Adds words in as many columns as fit, in their order downwards.
@@ -124,6 +125,37 @@ impl Screen {
             let first = row.first().map_or("", String::as_str);
             self.say("  ", &format!("{} {first}: {}", heads[0], named.join(", ")));
         }
+    }
+}
+
+/// What stands for a space within a word in the wrapping. [`plain`] leaves no such character.
+const KEPT_SPACE: &str = "\u{1}";
+
+/// The words of a text. The part of a word in single quotes is for a shell, and keeps its spaces.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let quoted = quoted_bytes(rest).unwrap_or(0);
+        let end = rest[quoted..].find(char::is_whitespace);
+        let (word, after) = rest.split_at(end.map_or(rest.len(), |end| quoted + end));
+        words.push(word);
+        rest = after.trim_start();
+    }
+    words
+}
+
+/// The bytes of the quoted part with which a text begins, as `shell_word` makes it; a backquote may
+/// stand before it. `None` if there is none, or if it does not end.
+fn quoted_bytes(text: &str) -> Option<usize> {
+    let mut inside = text.trim_start_matches('`').strip_prefix('\'')?;
+    loop {
+        let (_, after) = inside.split_once('\'')?;
+        // A quote within the word.
+        let Some(more) = after.strip_prefix(r"\''") else {
+            return Some(text.len() - after.len());
+        };
+        inside = more;
     }
 }
 
@@ -291,6 +323,7 @@ fn chosen_columns(value: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::shell_word;
 
     fn screen(columns: usize) -> Screen {
         Screen {
@@ -334,6 +367,25 @@ mod tests {
             screen(100).wrap("seen: ", "hpet\u{1b}[2J"),
             "seen: hpet\u{fffd}[2J"
         );
+    }
+
+    /// Symptom: a path with a space was broken into two lines, and its two spaces became one.
+    #[test]
+    fn a_quoted_word_of_a_command_stays_in_one_line() {
+        let folder = "long/".repeat(8);
+        for name in ["my  page", "it's my page"] {
+            let word = shell_word(&format!("/{folder}{name}"));
+            let text = format!("to start a server: `tickline serve --page {word}`, as user 7");
+            let shown = screen(50).wrap("next    ", &text);
+            assert!(shown.contains(&format!("{word}`,")), "{shown}");
+            assert!(shown.lines().count() > 1, "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_quote_that_does_not_end_is_part_of_a_word() {
+        assert_eq!(words("'a b'; 'c d"), ["'a b';", "'c", "d"]);
+        assert_eq!(words(" of  users' 'tsc' "), ["of", "users'", "'tsc'"]);
     }
 
     #[test]

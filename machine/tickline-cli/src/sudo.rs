@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::words::shell_word;
+
 const NAME: &str = "tickline";
 
 /// The usual path of `sudo`.
@@ -34,14 +36,7 @@ fn name(program: &Path, folders: &[PathBuf]) -> String {
     if found.as_deref() == Some(program) {
         return NAME.to_owned();
     }
-    let path = program.to_string_lossy();
-    let is_plain =
-        |character: char| character.is_ascii_alphanumeric() || "/._-+".contains(character);
-    if path.chars().all(is_plain) {
-        path.into_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
+    shell_word(&program.to_string_lossy())
 }
 
 #[cfg(all(test, unix))]

@@ -36,7 +36,7 @@ const TRIES_PER_PAIR: u32 = 6;
 
 /// The wait after an impossible comparison, ns; doubled after each further one, up to
 /// [`RESULT_LASTS_NS`]. At worst a pair takes some seconds of CPU time, while one thread waits in
-/// vain for the other. The program `tickline` tells its users both times (`TRIES_AGAIN`).
+/// vain for the other. The operators' guide of `tickline serve` names the longest wait.
 const RETRY_NS: i64 = 1_000_000_000;
 
 /// The most attempts to take the lock on the result. Each failure yields to other threads.

@@ -1,5 +1,5 @@
 //! The sections that `--help` and the manual show below the options. `-h` is short, and does not
-//! show them. Their exit codes must agree with `exit.rs`.
+//! show them. A test compares their exit codes with those of `exit.rs`.
 
 /// A part of the help.
 #[derive(Debug)]
@@ -32,26 +32,28 @@ pub(crate) fn text(sections: &[Section]) -> String {
     sections.join("\n\n")
 }
 
-/// The sections of a command, or of the program.
-pub(crate) fn of(command: Option<&str>) -> &'static [Section] {
-    match command {
-        None => PROGRAM,
-        Some("doctor") => DOCTOR,
-        Some("wait") => WAIT,
-        Some("bench") => BENCH,
-        Some("warp") => WARP,
-        Some("watch") => WATCH,
-        Some("report") => REPORT,
-        Some("who") => WHO,
-        Some("serve") => SERVE,
-        Some("run") => RUN,
-        Some("explain") => EXPLAIN,
-        Some("compare") => COMPARE,
-        Some("flight") => FLIGHT,
-        Some("completions") => COMPLETIONS,
-        Some("man") => MAN,
-        Some(_) => &[],
-    }
+/// The sections of each command.
+const COMMANDS: [(&str, &[Section]); 14] = [
+    ("doctor", DOCTOR),
+    ("wait", WAIT),
+    ("bench", BENCH),
+    ("warp", WARP),
+    ("watch", WATCH),
+    ("report", REPORT),
+    ("who", WHO),
+    ("serve", SERVE),
+    ("run", RUN),
+    ("explain", EXPLAIN),
+    ("compare", COMPARE),
+    ("flight", FLIGHT),
+    ("completions", COMPLETIONS),
+    ("man", MAN),
+];
+
+/// The sections of a command; `None` if the table lacks it.
+pub(crate) fn of(command: &str) -> Option<&'static [Section]> {
+    let found = COMMANDS.iter().find(|(name, _)| *name == command);
+    found.map(|(_, sections)| *sections)
 }
 
 /// The exit codes of commands that measure.
@@ -444,34 +446,60 @@ pub(crate) const MAN: &[Section] = &[Section::new(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::{Exit, PluginStatus};
 
     /// Help is at most 100 columns wide (`args.rs`). Symptom: a terminal broke a line in its midst.
     #[test]
     fn the_lines_of_help_fit_on_the_widest_screen() {
-        let sections = [
-            PROGRAM,
-            DOCTOR,
-            WAIT,
-            BENCH,
-            WARP,
-            WATCH,
-            REPORT,
-            WHO,
-            SERVE,
-            RUN,
-            EXPLAIN,
-            COMPARE,
-            FLIGHT,
-            COMPLETIONS,
-            MAN,
-        ];
-        for line in sections
-            .iter()
-            .flat_map(|sections| sections.iter())
-            .flat_map(|section| section.text.lines())
-        {
+        let of_commands = COMMANDS.iter().map(|(_, sections)| *sections);
+        let sections = of_commands.chain([PROGRAM]).flatten();
+        for line in sections.flat_map(|section| section.text.lines()) {
             assert!(line.chars().count() <= 100, "{line}");
         }
+    }
+
+    /// The exit codes that a section lists. The further lines about a code have a wider indent.
+    fn listed_codes(section: &Section) -> Vec<u8> {
+        let lines = section.text.lines();
+        let code = |line: &str| {
+            let (code, _) = line.strip_prefix("  ")?.split_once(' ')?;
+            code.parse::<u8>().ok()
+        };
+        lines.filter_map(code).collect()
+    }
+
+    fn assert_lists(sections: &[Section], title: &str, exits: &[Exit]) {
+        let found = sections.iter().find(|section| section.title == Some(title));
+        let section = found.expect(title);
+        let expected: Vec<u8> = exits.iter().copied().map(Exit::code).collect();
+        assert_eq!(listed_codes(section), expected, "{section:?}");
+    }
+
+    #[test]
+    fn the_help_lists_the_codes_with_which_the_program_ends() {
+        const CODES: &str = "Exit codes";
+        const USUAL: [Exit; 3] = [Exit::Success, Exit::Negative, Exit::Error];
+        for sections in [
+            PROGRAM, DOCTOR, WAIT, BENCH, WATCH, REPORT, WHO, COMPARE, FLIGHT,
+        ] {
+            assert_lists(sections, CODES, &USUAL);
+        }
+        assert_lists(EXPLAIN, CODES, &[Exit::Success, Exit::Error]);
+        let [yes, no, error] = USUAL;
+        assert_lists(WARP, CODES, &[yes, no, error, Exit::Untested]);
+        assert_lists(DOCTOR, "Exit codes with --fix", &[yes, no]);
+        let of_plugin = [
+            PluginStatus::Ok,
+            PluginStatus::Warning,
+            PluginStatus::Critical,
+            PluginStatus::Unknown,
+        ];
+        let of_plugin = of_plugin.map(Exit::Plugin);
+        assert_lists(DOCTOR, "Exit codes with --check", &of_plugin);
+        #[cfg(target_os = "linux")]
+        assert_lists(SERVE, CODES, &[yes, no, error, Exit::Permanent]);
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        assert_lists(RUN, CODES, &[error, Exit::NotExecuted, Exit::NotFound]);
     }
 
     /// Symptom: only other documents named these variables.

@@ -63,10 +63,9 @@ impl Pattern {
 pub(crate) const WHY_NOT_COMPARED: &str =
     "their threads did not run at the same time, or exchanged too slowly";
 
-/// When a clock's thread compares the counters again after that (`RETRY_NS` and `RESULT_LASTS_NS`
-/// in `trust/compare.rs` of `tickline`).
+/// When a clock's thread compares the counters again after that.
 pub(crate) const TRIES_AGAIN: &str =
-    "tries again after 1 s, and then after twice as long each time, 600 s at most";
+    "tries again by itself, at first within seconds, later less often";
 
 /// The result of the comparison of the CPUs' counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ pub(super) enum ServiceManager {
     /// What runs where the page can be written, which it can't be here: usually the host of a
     /// container.
     Elsewhere,
-    /// The user of this number, whose folder has the page, while root runs this process.
+    /// The user of this number, whose folder has the page, while another user runs this process.
     User(u32),
     /// A person or another program, such as a container's runtime.
     Other,
@@ -49,8 +49,8 @@ fn config_folder() -> Option<PathBuf> {
 enum Place {
     /// Nobody here: its mount is read-only, or its owner is outside of this user namespace.
     ReadOnly,
-    /// The user of this number, while root runs this process. Root makes no page there: the user
-    /// could not serve it later.
+    /// The user of this number, while another user runs this process. Root makes no page there: the
+    /// user could not serve it later.
     OfUser(u32),
     /// As far as is known, this process's user.
     Writable,
@@ -68,12 +68,13 @@ impl Place {
         Self::of_owner(owner, geteuid())
     }
 
-    /// The place in a folder of the user `owner`, for this `user`. In a user namespace the number
-    /// 65534 stands for every user outside of it (user_namespaces(7)), such as the host's root.
+    /// The place in a folder of the user `owner`, for this `user`. A folder of root, such as /tmp,
+    /// may be open to every user. In a user namespace the number 65534 stands for every user outside
+    /// of it (user_namespaces(7)), such as the host's root.
     fn of_owner(owner: u32, user: Uid) -> Self {
         match owner {
             65_534 => Self::ReadOnly,
-            1.. if user.is_root() => Self::OfUser(owner),
+            1.. if owner != user.as_raw() => Self::OfUser(owner),
             _ => Self::Writable,
         }
     }
@@ -157,7 +158,7 @@ impl ServiceManager {
     pub(super) fn switch(self, word: &str, page: &Path) -> String {
         let words = format!("serve {word}");
         if self == Self::Elsewhere {
-            let there = command_of_user(&words, page, None, "tickline");
+            let there = command_of_user(&words, page, None, None, "tickline");
             format!("{there} on the host of this container")
         } else {
             command(&words, page)
@@ -240,19 +241,28 @@ impl ServiceManager {
 /// The command of this program with these words, such as `serve on`, for this page.
 pub(super) fn command(words: &str, page: &Path) -> String {
     let own = super::served_page(None).ok();
-    command_of_user(words, page, own.as_deref(), &sudo::this_program())
+    let owner = page.metadata().ok().map(|found| found.uid());
+    command_of_user(words, page, owner, own.as_deref(), &sudo::this_program())
 }
 
-/// As [`command`], by `program`, for a user who serves the page `own` unless another is named. For
-/// the machine's page such a user becomes root.
-fn command_of_user(words: &str, page: &Path, own: Option<&Path>, program: &str) -> String {
-    if Some(page) == own {
-        format!("`{program} {words}`")
-    } else if page == page::of_machine() {
-        format!("`sudo {program} {words}`")
+/// As [`command`], by `program`, for a page of `owner`, if the page exists, and for a user who serves
+/// the page `own` unless another is named. For a page of root such a user becomes root.
+fn command_of_user(
+    words: &str,
+    page: &Path,
+    owner: Option<u32>,
+    own: Option<&Path>,
+    program: &str,
+) -> String {
+    let machines = Some(page::of_machine());
+    let needs_root = own != machines && (Some(page) == machines || owner == Some(0));
+    let sudo = if needs_root { "sudo " } else { "" };
+    let default = if needs_root { machines } else { own };
+    if Some(page) == default {
+        format!("`{sudo}{program} {words}`")
     } else {
         let page = shell_word(&plain_path(page));
-        format!("`{program} {words} --page {page}`")
+        format!("`{sudo}{program} {words} --page {page}`")
     }
 }
 
@@ -437,7 +447,7 @@ mod tests {
     #[test]
     fn a_command_names_each_page_but_the_one_that_it_takes_by_itself() {
         let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
-        let of = |page, own| command_of_user("serve on", page, own, "tickline");
+        let of = |page, own| command_of_user("serve on", page, None, own, "tickline");
         assert_eq!(of(own, Some(own)), "`tickline serve on`");
         assert_eq!(of(machines, Some(machines)), "`tickline serve on`");
         assert_eq!(of(machines, Some(own)), "`sudo tickline serve on`");
@@ -451,8 +461,9 @@ mod tests {
     #[test]
     fn a_command_names_the_program_as_sudo_finds_it() {
         let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
+        let program = "/opt/tickline/tickline";
         for page in [machines, own, other] {
-            let command = command_of_user("serve on", page, Some(own), "/opt/tickline/tickline");
+            let command = command_of_user("serve on", page, None, Some(own), program);
             assert!(
                 command.contains("/opt/tickline/tickline serve on"),
                 "{command}"
@@ -468,6 +479,18 @@ mod tests {
         assert_eq!(on, expected);
         let on = ServiceManager::Other.switch("on", Path::new(OTHER));
         assert_eq!(on, command("serve on", Path::new(OTHER)));
+    }
+
+    /// Symptom: "permission denied" for a user who ran the command that `serve status` had printed.
+    #[test]
+    fn the_command_for_a_page_of_root_is_run_by_root() {
+        let [machines, own, other] = [page::of_machine(), Path::new(OWN), Path::new(OTHER)];
+        let of_roots =
+            |page, own| command_of_user("serve on", page, Some(0), Some(own), "tickline");
+        let by_root = format!("`tickline serve on --page {OTHER}`");
+        assert_eq!(of_roots(other, machines), by_root);
+        let by_user = by_root.replace("tickline", "sudo tickline");
+        assert_eq!(of_roots(other, own), by_user);
     }
 
     /// Symptom: root's shell was to serve a page in the folder of a user.
@@ -496,12 +519,15 @@ mod tests {
         assert_eq!(Place::of_owner(65_534, user), Place::ReadOnly);
     }
 
+    /// Symptom: a user was told to serve a page in the folder of another, and had no right to.
     #[test]
-    fn only_root_leaves_the_folder_of_a_user_to_that_user() {
-        let [root, user] = [Uid::ROOT, Uid::from_raw(7)];
+    fn a_place_of_another_user_is_for_that_user() {
+        let [root, user, other] = [Uid::ROOT, Uid::from_raw(7), Uid::from_raw(8)];
         assert_eq!(Place::of_owner(7, root), Place::OfUser(7));
-        assert_eq!(Place::of_owner(0, root), Place::Writable);
+        assert_eq!(Place::of_owner(7, other), Place::OfUser(7));
         assert_eq!(Place::of_owner(7, user), Place::Writable);
+        assert_eq!(Place::of_owner(0, root), Place::Writable);
+        assert_eq!(Place::of_owner(0, user), Place::Writable);
     }
 
     /// Symptom: in a container without the mount, the advice was to start a server there.

@@ -2,17 +2,11 @@
 
 use std::io;
 
-use crate::args::{Serve, ServeAction, ServeStatus};
+use crate::args::Serve;
 use crate::exit::Exit;
 
 pub(crate) fn run(args: &Serve) -> io::Result<Exit> {
     args.named_page()?;
-    if let Some(ServeAction::Status(ServeStatus {
-        json, openmetrics, ..
-    })) = &args.action
-    {
-        let _ = (json, openmetrics);
-    }
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
         "pages are for Linux only",
