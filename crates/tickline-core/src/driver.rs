@@ -43,7 +43,6 @@
 //!
 //! On a machine without a counter, `counter` is `None`. The clock then never has a line, so there is
 //! nothing to bar; but its gates are judged like any other's, because a status needs their reason.
-//! (With methods of their own for such machines, each caller would choose between two calls.)
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)

@@ -248,9 +248,10 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
 /// moves on after about 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
-/// The most waits for which the thread stays on a CPU. The number is chosen: about 10 for intervals
-/// that grow as above, and half as many for iterations that publish no line, so that the interval
-/// stays as it is. If it were larger, a CPU without a line would use up the time of the others.
+/// The most waits for which the thread stays on a CPU. A choice, not a measurement: about 10 for
+/// intervals that grow as above, and half as many for iterations that publish no line, so that the
+/// interval stays as it is. If it were larger, a CPU without a line would use up the time of the
+/// others.
 const STAY_WAITS: u32 = 15;
 
 /// The most time for which a pass waits on CPUs, ns: an interval, but at most this. Meanwhile the

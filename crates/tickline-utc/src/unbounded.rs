@@ -18,8 +18,8 @@ pub(crate) const MIN_TIME_NS: i64 = DAY_NS;
 /// day at most, may overflow.
 pub(crate) const MAX_TIME_NS: i64 = i64::MAX - 2 * DAY_NS;
 
-/// The largest rate of a plausible report, ppb. The value is chosen: above the rates of slews,
-/// which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
+/// The largest rate of a plausible report, ppb. A choice, not a measurement: above the rates of
+/// slews, which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
 pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
 
 /// Why a source that has answered does not bound UTC.
