@@ -309,8 +309,8 @@ impl<S> DrivenClock<S> {
 
     /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
     /// nothing if the clock has this kind already. After a change to the common line, no reader
-    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
-    /// line before readers find them.
+    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the holder of the ticket
+    /// ends the common line before readers find them.
     pub fn set_line_kind(&self, kind: LineKind) {
         self.keeper.set_line_kind(kind);
     }

@@ -91,10 +91,9 @@
 //! all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the
 //! thread would have to move away and back between three instructions.
 //!
-//! **How does the kind of lines change?** `DrivenClock::set_line_kind` asks for a judgement, and
-//! the judge ends the common line. A judgement is for one kind, and a driver that it admits
-//! publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at
-//! once.
+//! **How does the kind of lines change?** `DrivenClock::set_line_kind` asks for a judgement, which
+//! ends the common line. A judgement is for one kind, and a driver that it admits publishes no
+//! other. Loom shows that readers never have a common line and the CPUs' clocks at once.
 //!
 //! **What if the thread is moved in the middle of an iteration?** The thread's counter then behaves
 //! like one that was reset and runs backwards, which yields no sample. A line that was being

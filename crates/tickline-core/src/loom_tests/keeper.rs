@@ -150,7 +150,7 @@ impl KeptClock {
 /// After `disable()` has returned, no reading uses the counter, although a judgement and a
 /// publication were under way.
 #[test]
-fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
+fn no_reading_uses_a_counter_that_is_switched_off_during_a_judgement() {
     check(
         Some(3),
         &["admitted", "not admitted", "a line before"],
@@ -181,7 +181,7 @@ fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
 /// The counter is switched off and on again. Wherever one of the two threads is stopped, the
 /// clock is unbarred in the end.
 #[test]
-fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
+fn a_clock_that_is_switched_on_during_a_judgement_is_unbarred() {
     check(Some(3), &["late"], |seen| {
         let judged = KeptClock::barred();
         let off = spawn(&judged, |judged| judged.disable());
@@ -206,7 +206,7 @@ fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
 
 /// A fact that closes a gate takes effect even if a judgement by the earlier facts was under way.
 #[test]
-fn a_fact_that_changes_under_a_judge_closes_its_gate() {
+fn a_fact_that_changes_during_a_judgement_closes_its_gate() {
     check(Some(3), &["None"], |seen| {
         let judged = KeptClock::barred();
         let setter = spawn(&judged, |judged| {
@@ -222,7 +222,7 @@ fn a_fact_that_changes_under_a_judge_closes_its_gate() {
     });
 }
 
-/// A thread that sees a verdict sees the judge's earlier stores.
+/// A thread that sees a stage sees what was stored before.
 #[test]
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {

@@ -53,7 +53,7 @@ fn no_common_line_comes_beside_those_of_the_cpus() {
     assert!(!process.clock.shared.cell.load().is_published());
 }
 
-/// The judge has begun the loop with another interval and cadence.
+/// The judgement has begun the loop with another interval and cadence.
 #[test]
 fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
     let process = Process::new();
@@ -265,7 +265,7 @@ fn a_clock_is_locked_while_its_driver_is_at_work() {
     assert_eq!((is_locked_meanwhile, is_locked()), (true, false));
 }
 
-/// A judge would begin with a new one.
+/// A judgement would begin with a new one.
 #[test]
 fn the_control_loop_goes_on_after_its_driver_was_stopped() {
     let process = Process::new();
