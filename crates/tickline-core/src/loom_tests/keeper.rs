@@ -29,10 +29,8 @@ impl KeptClock {
     /// A clock without a line, with enough samples for one. Its gates are yet to be judged.
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
-        let (control, against) = (
-            new_shared(TryLock::new(control)),
-            new_shared(AtomicU64::new(0)),
-        );
+        let control = new_shared(TryLock::new(control));
+        let against = new_shared(AtomicU64::new(0));
         Self {
             scene,
             keeper: new_shared(Keeper::new()),
@@ -114,7 +112,8 @@ impl KeptClock {
         let first = self.serve();
         let second = self.serve();
         seen.saw(format!("{:?}", second.or(first)));
-        let (state, stage) = (self.scene.clock.cell.load(), self.keeper.stage());
+        let state = self.scene.clock.cell.load();
+        let stage = self.keeper.stage();
         match stage {
             Stage::Open => assert!(
                 state.is_published(),
@@ -226,7 +225,8 @@ fn a_fact_that_changes_during_a_judgement_closes_its_gate() {
 #[test]
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {
-        let (keeper, reasons) = (new_shared(Keeper::new()), new_shared(AtomicU64::new(0)));
+        let keeper = new_shared(Keeper::new());
+        let reasons = new_shared(AtomicU64::new(0));
         let asker = spawn(
             &(keeper.clone(), reasons.clone()),
             move |(keeper, reasons)| {

@@ -15,7 +15,8 @@ fn a_first_publication_is_followed_by_another_iteration_at_once() {
 #[test]
 fn two_iterations_in_a_row_are_followed_by_a_rest() {
     let process = leak(Process::new());
-    let (machine, interval_ns) = (process.machine(), CONFIG.interval_ns);
+    let machine = process.machine();
+    let interval_ns = CONFIG.interval_ns;
     let iterate = |next: Next<'static, HookedCell>| {
         let next = match next {
             Next::Judge(ticket) => process.settle(ticket),
@@ -200,7 +201,8 @@ fn waiting() -> Process {
     let ticket = process.clock.ask_review(process.token());
     let ticket = ticket.expect("a judged clock");
     let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
-    let (machine, decision) = (process.machine(), Decision::Closed { retry_at_ns });
+    let machine = process.machine();
+    let decision = Decision::Closed { retry_at_ns };
     _ = ticket.settle(decision, Some(machine), machine);
     process
 }

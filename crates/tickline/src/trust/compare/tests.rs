@@ -270,10 +270,8 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     let mut thread = ComparisonThread::default();
     thread.start_if_due();
     assert!(!thread.is_running(), "the result is fresh");
-    let (auto, off) = (
-        builder().build().unwrap(),
-        builder().line_per_cpu(LinePerCpu::Off).build().unwrap(),
-    );
+    let auto = builder().build().unwrap();
+    let off = builder().line_per_cpu(LinePerCpu::Off).build().unwrap();
     let one = |status: &Status| status.state == ClockState::Fast && status.per_cpu.is_empty();
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;
