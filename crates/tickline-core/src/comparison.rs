@@ -195,7 +195,8 @@ mod tests {
         let mut difference = CounterDifference::UNKNOWN;
         let mut now = start_ticks;
         for exchange in 0..50 {
-            let (there, back) = (60 + (exchange * 37) % 90, 60 + (exchange * 53) % 90);
+            let there = 60 + (exchange * 37) % 90;
+            let back = 60 + (exchange * 53) % 90;
             difference.add_sent(now, now.wrapping_add(there).wrapping_add_signed(true_ticks));
             now = now.wrapping_add(there + 10);
             difference.add_received(now.wrapping_add_signed(true_ticks), now.wrapping_add(back));

@@ -65,9 +65,9 @@ const MAX_BRACKETS: u32 = if cfg!(any(loom, miri)) {
     4 * BRACKETS
 };
 
-/// A burst that has taken longer than this, ns, ends at any bracket from the 32nd on, unless one
-/// of the last brackets contradicts the others. The value is chosen: it is above the time of all
-/// 128 brackets where the vDSO reads the counter (6 us, at 1.5 us for 32). With a larger one, an
+/// A burst that has taken longer than this, ns, ends at any bracket from the 32nd on, unless one of
+/// the last brackets contradicts the others. A choice, not a measurement: above the time of all 128
+/// brackets where the vDSO reads the counter (6 us, at 1.5 us for 32). With a larger one, an
 /// iteration could take longer where the reference is a device.
 const SLOW_BURST_NS: u64 = 10_000;
 

@@ -187,7 +187,8 @@ mod tests {
         let Some(counter) = HardwareCounter::if_present() else {
             return crate::testing::skip("no counter on this target");
         };
-        let (plain, ordered) = (counter.now(), counter.now_ordered());
+        let plain = counter.now();
+        let ordered = counter.now_ordered();
         assert!(crate::units::ticks_between(plain, ordered) >= 0);
         assert!(
             resolution_ticks(&counter) > 0,

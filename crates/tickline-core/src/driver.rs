@@ -43,7 +43,6 @@
 //!
 //! On a machine without a counter, `counter` is `None`. The clock then never has a line, so there is
 //! nothing to bar; but its gates are judged like any other's, because a status needs their reason.
-//! (With methods of their own for such machines, each caller would choose between two calls.)
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
@@ -310,8 +309,8 @@ impl<S> DrivenClock<S> {
 
     /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
     /// nothing if the clock has this kind already. After a change to the common line, no reader
-    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
-    /// line before readers find them.
+    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the holder of the ticket
+    /// ends the common line before readers find them.
     pub fn set_line_kind(&self, kind: LineKind) {
         self.keeper.set_line_kind(kind);
     }

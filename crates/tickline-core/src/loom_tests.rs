@@ -82,10 +82,8 @@ impl Scene {
     /// A clock after iterations, of which the last one has the outcome `wanted`. Readings in
     /// between must not decrease.
     fn after(wanted: Outcome) -> (Self, Control) {
-        let (clock, time) = (
-            new_shared(SharedClock::new(LineCell::new())),
-            new_shared(Time::new(1 << 40, 0)),
-        );
+        let clock = new_shared(SharedClock::new(LineCell::new()));
+        let time = new_shared(Time::new(1 << 40, 0));
         let config = Config {
             interval_ns: 1_000_000,
             ..CONFIG

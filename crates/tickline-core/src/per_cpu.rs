@@ -91,10 +91,9 @@
 //! all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the
 //! thread would have to move away and back between three instructions.
 //!
-//! **How does the kind of lines change?** `DrivenClock::set_line_kind` asks for a judgement, and
-//! the judge ends the common line. A judgement is for one kind, and a driver that it admits
-//! publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at
-//! once.
+//! **How does the kind of lines change?** `DrivenClock::set_line_kind` asks for a judgement, which
+//! ends the common line. A judgement is for one kind, and a driver that it admits publishes no
+//! other. Loom shows that readers never have a common line and the CPUs' clocks at once.
 //!
 //! **What if the thread is moved in the middle of an iteration?** The thread's counter then behaves
 //! like one that was reset and runs backwards, which yields no sample. A line that was being
@@ -248,9 +247,10 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
 /// moves on after about 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
-/// The most waits for which the thread stays on a CPU. The number is chosen: about 10 for intervals
-/// that grow as above, and half as many for iterations that publish no line, so that the interval
-/// stays as it is. If it were larger, a CPU without a line would use up the time of the others.
+/// The most waits for which the thread stays on a CPU. A choice, not a measurement: about 10 for
+/// intervals that grow as above, and half as many for iterations that publish no line, so that the
+/// interval stays as it is. If it were larger, a CPU without a line would use up the time of the
+/// others.
 const STAY_WAITS: u32 = 15;
 
 /// The most time for which a pass waits on CPUs, ns: an interval, but at most this. Meanwhile the

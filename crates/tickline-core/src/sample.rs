@@ -295,7 +295,8 @@ mod tests {
         };
         // One bracket is wide before the reference's read, the other after it. Without a slope the
         // narrowest bracket is kept.
-        let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
+        let first = bracket(1_000, 1_100, 1_110);
+        let second = bracket(2_000, 2_010, 2_090);
         let both = Sample {
             lower: first.lower,
             upper: second.upper,
@@ -395,7 +396,8 @@ mod tests {
 
     #[test]
     fn half_a_read_is_subtracted_where_the_reference_reads_the_same_counter() {
-        let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
+        let mut widths = Vec::new();
+        let kernel = Kernel::new(2, [40, 40]);
         for reference_kind in [ReferenceKind::SameCounter, ReferenceKind::SameRead] {
             let sample = kernel.sample(reference_kind, BurstSize::fixed(8));
             assert!(is_around_the_truth(&sample), "{sample:?}");
@@ -447,11 +449,9 @@ mod tests {
             kernel.sample(ReferenceKind::SameCounter, size(wanted_ns, max_ticks));
             kernel.reads.get() / 2
         };
-        let (wide, narrow, never) = (
-            brackets(200, 100_000),
-            brackets(53, 100_000),
-            brackets(0, 100_000),
-        );
+        let wide = brackets(200, 100_000);
+        let narrow = brackets(53, 100_000);
+        let never = brackets(0, 100_000);
         assert!(
             wide == 4 && (5..40).contains(&narrow) && never == 128,
             "{wide}, {narrow}, {never} brackets"

@@ -8,24 +8,24 @@ use core::ops::Deref;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;
+use crate::primitive::AtomicI64;
 use crate::reference::Reference;
 use crate::sample::Point;
-use crate::state::{Phase, has_atomics};
+use crate::state::{LineState, Phase, has_atomics};
 use crate::units::ticks_between;
 
 pub(crate) mod events;
 mod figures;
 mod high_water;
 mod reading;
-mod readings;
 
 pub use events::Event;
+use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
 pub use figures::{Figures, LineFigures, SampleAge};
 #[cfg(all(test, loom))]
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
-pub use readings::Readings;
 
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
 /// [`StateCell`] that wraps one. The readings, the figures and the events are methods of the
@@ -110,6 +110,68 @@ impl<S> SharedClock<S> {
     #[must_use]
     pub const fn cell(&self) -> &S {
         &self.readings.cell
+    }
+}
+
+/// The readings, the figures and the events of a clock. No [`Control`](crate::control::Control)
+/// runs on this, and no method here bars or unbars the clock, or gives its cell away. Every call
+/// MUST get the counter and the reference that [`SharedClock`] demands.
+///
+/// ```
+/// use tickline_core::cell::LineCell;
+/// use tickline_core::driver::DrivenClock;
+/// use tickline_core::shared::SharedClock;
+///
+/// static CLOCK: DrivenClock = DrivenClock::new(SharedClock::new(LineCell::new()));
+/// assert_eq!(CLOCK.readings().figures().last_line, None);
+/// ```
+#[derive(Debug)]
+pub struct Readings<S> {
+    /// State, slots and bounds.
+    pub(crate) cell: S,
+    pub(crate) figures: AtomicFigures,
+    pub(crate) events: EventCounters,
+    /// The latest time of the reference that has vouched for a line past its window, ns.
+    vouched_ns: AtomicI64,
+}
+
+impl<S> Readings<S> {
+    const fn new(cell: S) -> Self {
+        Self {
+            cell,
+            figures: AtomicFigures::new(),
+            events: EventCounters::new(),
+            vouched_ns: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// The control loop's latest figures.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.figures.load()
+    }
+
+    /// The number of times that `event` has happened.
+    #[must_use]
+    pub fn event_count(&self, event: Event) -> u64 {
+        self.events.get(event)
+    }
+}
+
+impl<S: StateCell> Readings<S> {
+    /// The state of the line: see [`StateCell::load`].
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> LineState {
+        self.cell.load()
+    }
+
+    /// Whether the state is still `state`, which [`state`](Self::state) has returned: see
+    /// [`StateCell::is_still`].
+    #[inline]
+    #[must_use]
+    pub fn is_still(&self, state: LineState) -> bool {
+        self.cell.is_still(state)
     }
 }
 

@@ -33,9 +33,9 @@ use dither::{DITHER_RATE_PPB, Departure, Dither};
 /// sample contradicts such a slope.
 const CONFIRMATIONS: u32 = 3;
 
-/// The largest ratio of a bracket to its baseline, ppb: 2e-3. It is chosen. With a smaller ratio a
-/// first line waits for a longer baseline, which is now 500 brackets. With a larger one a first
-/// line may run further from the reference until its replacement.
+/// The largest ratio of a bracket to its baseline, ppb: 2e-3. A choice, not a measurement. With a
+/// smaller ratio a first line waits for a longer baseline, which is now 500 brackets. With a larger
+/// one a first line may run further from the reference until its replacement.
 const MAX_BRACKET_PPB: i64 = 2_000_000;
 
 /// The largest spread of feasible slopes that makes a line, ppb: a bracket at either end of the
@@ -68,9 +68,9 @@ const MAX_RATE_CHANGE_PPB: u64 = (2 * MAX_KERNEL_SLEW_PPB.cast_unsigned() * NS_P
 /// one more jumps would count as changes of rate, after which bounds are wide for some intervals.
 const MIN_JUMP_PPB: u128 = 1_000_000;
 
-/// A contradiction below this is no jump, ns. It is chosen. Over the shortest interval 50 ns of
-/// noise exceed [`MIN_JUMP_PPB`], and without this limit the monitor would start anew at each such
-/// sample. With a larger value, larger jumps would count as changes of rate.
+/// A contradiction below this is no jump, ns. A choice, not a measurement. Over the shortest
+/// interval 50 ns of noise exceed [`MIN_JUMP_PPB`], and without this limit the monitor would start
+/// anew at each such sample. With a larger value, larger jumps would count as changes of rate.
 const MIN_JUMP_NS: u128 = 1_000;
 
 /// Samples show dither only after this time, ns: a tick of a kernel at 100 Hz.

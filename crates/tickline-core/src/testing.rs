@@ -371,7 +371,8 @@ pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: 
     let Some(reading) = clock.read_ordered_bounded(counter) else {
         return false;
     };
-    let (range, truth_ns) = (reading.monotonic_range(), machine.truth_ns());
+    let range = reading.monotonic_range();
+    let truth_ns = machine.truth_ns();
     assert!(
         range.earliest_ns <= truth_ns && truth_ns <= range.latest_ns,
         "{truth_ns} ns in {range:?}"
@@ -387,7 +388,8 @@ pub(crate) fn interrupted<T: 'static, W>(
     act: impl FnOnce() -> T + 'static,
     work: impl FnOnce() -> W,
 ) -> (T, W) {
-    let (done, mut act) = (leak(Cell::new(None)), Some(act));
+    let done = leak(Cell::new(None));
+    let mut act = Some(act);
     machine.hooks.set(move |step| {
         if is_stop(step) {
             act.take().into_iter().for_each(|act| done.set(Some(act())));

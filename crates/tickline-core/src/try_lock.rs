@@ -123,7 +123,8 @@ impl LockToken {
 
     /// Whether the lock with this word may be taken: it is free, or its owner is gone.
     fn may_take_from(self, owner: u64) -> bool {
-        let (number, thread) = (owner >> 32, owner & u64::from(u32::MAX));
+        let number = owner >> 32;
+        let thread = owner & u64::from(u32::MAX);
         if owner == 0 || number != u64::from(self.number.get()) {
             return true;
         }

@@ -124,7 +124,8 @@ mod tests {
     /// has stepped, and the bound, ns.
     fn updated(track: &mut UnixTrack, machine: &Machine) -> (bool, u64) {
         let is_stepped = track.update(machine);
-        let (offset_ns, bound_ns) = (track.offset_ns(), track.bound_ns());
+        let offset_ns = track.offset_ns();
+        let bound_ns = track.bound_ns();
         let error_ns = offset_ns.abs_diff(machine.unix_offset_ns.get());
         assert!(error_ns <= bound_ns, "{error_ns} ns off, +- {bound_ns}");
         (is_stepped, bound_ns)

@@ -120,7 +120,8 @@ fn judge(way: &str, hops: &[[Event; 2]]) {
 
 fn main() -> Result<(), UtcUnknown> {
     let mut machines = OFFSETS_NS.map(Machine::new);
-    let (mut sent, mut hops) = (machines[0].event(Stamp::default())?, Vec::new());
+    let mut sent = machines[0].event(Stamp::default())?;
+    let mut hops = Vec::new();
     for hop in 1..=AT_ONCE + AFTER_WAIT {
         pass(&machines, DELAY);
         let at = hop % machines.len();

@@ -187,8 +187,10 @@ impl Claim {
             slopes: Interval::between(words[at + 2], words[at + 3]),
         };
         let packed = words[7];
-        #[expect(clippy::cast_possible_truncation, reason = "a byte, and two")]
-        let (source, tai) = (packed as u8, (packed >> 16) as u16);
+        #[expect(clippy::cast_possible_truncation, reason = "the source is a byte")]
+        let source = packed as u8;
+        #[expect(clippy::cast_possible_truncation, reason = "TAI has two bytes")]
+        let tai = (packed >> 16) as u16;
         Self {
             by_counter: extrapolation(0),
             by_raw: extrapolation(COUNTER_WORDS),

@@ -318,7 +318,8 @@ fn utc_at(moment: &Moment, report: &Report) -> Result<Interval<i64>, Unbounded> 
     let utc_ns = Interval::at(moment.realtime_ns)
         .plus(report.offset_ns)
         .widened_by(moment.width_ns);
-    let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
+    let slowest_ppb = report.rates_ppb.least;
+    let fastest_ppb = report.rates_ppb.greatest;
     if utc_ns.width() < 0 {
         return Err(Unbounded::by_crossed_times(utc_ns.width()));
     }

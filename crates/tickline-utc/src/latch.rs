@@ -196,7 +196,8 @@ mod tests {
     /// A latch with the claim that chronyd makes in the first second, when the marker is 0 and the
     /// machine was never suspended.
     fn latch_with_claim() -> ClaimLatch {
-        let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
+        let mut maker = ClaimMaker::default();
+        let latch = ClaimLatch::new();
         let [_, claim] = [0, 1].map(|seconds| {
             next_claim(&mut maker, &moment(seconds), report_of(0, 0), 1_000_000_000)
         });

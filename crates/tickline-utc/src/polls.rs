@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn without_a_rate_the_resolution_is_that_of_an_unknown_clock() {
-        let (shared, tsc) = (shared_without_line(), Clocksource::Tsc);
+        let shared = shared_without_line();
+        let tsc = Clocksource::Tsc;
         let resolution_ns = Polls::default().resolution_ns(&shared, tsc);
         assert_eq!(resolution_ns, MAX_RESOLUTION_NS + 1);
     }

@@ -100,8 +100,8 @@ impl SourceAnswers {
 }
 
 /// A change of `CLOCK_REALTIME` against `CLOCK_MONOTONIC_RAW` by more than one part in `SLEW_PARTS`
-/// of the time counts as a step, and the request does not count. The value is chosen: Linux warns
-/// above 11 % (`timekeeping_adjust`), but can slew by up to 22.6 % (`MAX_KERNEL_SLEW_PPB` in
+/// of the time counts as a step, and the request does not count. A choice, not a measurement: Linux
+/// warns above 11 % (`timekeeping_adjust`), but can slew by up to 22.6 % (`MAX_KERNEL_SLEW_PPB` in
 /// `tickline-core`). For more than one part in 8 the kernel must remove an offset with a time
 /// constant of 2 at most, beside a steering of its rate. Such a slew counts as a step for as long
 /// as it lasts: no request counts, so the last claim goes on to its end, and then readings fail

@@ -18,8 +18,8 @@ pub(crate) const MIN_TIME_NS: i64 = DAY_NS;
 /// day at most, may overflow.
 pub(crate) const MAX_TIME_NS: i64 = i64::MAX - 2 * DAY_NS;
 
-/// The largest rate of a plausible report, ppb. The value is chosen: above the rates of slews,
-/// which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
+/// The largest rate of a plausible report, ppb. A choice, not a measurement: above the rates of
+/// slews, which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
 pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
 
 /// Why a source that has answered does not bound UTC.
@@ -109,127 +109,136 @@ pub enum Unbounded {
     SeveralClocksOfLastSync,
 }
 
+/// What the user of a source with contradictory figures can do.
+const RESTART_SOURCE: &str = "restart the source, and see what it states (`tickline doctor`)";
+
+/// What the user of a ptp4l whose grandmaster vouches for too little can do.
+const SEE_GRANDMASTER: &str = "see whether the grandmaster has a reference, such as GPS";
+
 impl fmt::Display for Unbounded {
     /// The cause with the value and the limit, for people; "it" is the source.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::ErrorTooLarge { ms } => write!(
-                f,
-                "it states an error of {} s, above the limit of {} s",
-                f64::from(ms) / 1e3,
-                MAX_ERROR_NS / 1_000_000_000
-            ),
-            Self::RateTooLarge { ppm } => write!(
-                f,
-                "it states a rate that is off by {ppm} ppm, and {} ppm is the limit",
-                MAX_RATE_PPB / 1_000
-            ),
-            Self::TimeOutOfRange { days } => write!(
-                f,
-                "its time is {days} days after 1970-01-01, and the limits are {} and {} days (in \
-                 2262)",
-                MIN_TIME_NS / DAY_NS,
-                MAX_TIME_NS / DAY_NS
-            ),
-            Self::TimesCrossed { ms } => write!(
-                f,
-                "the earliest time that it states for UTC is {ms} ms after the latest one"
-            ),
-            Self::RatesCrossed { ppm } => write!(
-                f,
-                "the lowest rate that it states for UTC is {ppm} ppm above the highest one"
-            ),
-            Self::ClockBoundStatus { status } => write!(
-                f,
-                "its status is {status}, neither 1 (synchronised) nor 2 (free running)"
-            ),
-            Self::FollowsNothing => write!(f, "it follows no clock"),
-            Self::FollowsItself => write!(f, "it follows its own clock"),
-            Self::KernelUnsynchronised => {
-                write!(f, "the kernel says that its clock is not synchronised")
-            }
-            Self::SteeringTooLarge { ppm } => write!(
-                f,
-                "the kernel's clock is steered by {ppm} ppm, and {} ppm is the limit",
-                MAX_FREQUENCY_PPB / 1_000
-            ),
-            Self::NoMaster => write!(f, "no port of it follows a master"),
-            Self::NotLocked => write!(f, "it measures its master, but its servo is not locked"),
-            Self::IsGrandmaster => write!(f, "it is the grandmaster itself"),
-            Self::NoTai => write!(f, "its grandmaster does not serve TAI"),
-            Self::NoUtcOffset => write!(f, "its grandmaster does not vouch for the offset of UTC"),
-            Self::NotTraceable => write!(f, "its grandmaster's time is not traceable"),
-            Self::OtherClockClass { class } => write!(
-                f,
-                "its grandmaster follows no primary reference: its class is {class}, neither 6 \
-                 nor 7"
-            ),
-            Self::NoAccuracyBound { code } => write!(
-                f,
-                "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
-            ),
-            Self::OnlyLinkDelay => write!(f, "it measures the delay of the last link alone"),
-            Self::NoPathDelay => write!(f, "it has not measured the path"),
-            Self::UnreadableClock => write!(f, "a hardware clock that it may steer can't be read"),
-            Self::NoClockOfLastSync => write!(
-                f,
-                "no clock shows the time of its last Sync, or up to 4 s more"
-            ),
-            Self::SeveralClocksOfLastSync => {
-                write!(f, "several clocks show the time of its last Sync")
-            }
-        }
+        let (cause, _) = self.words();
+        f.write_str(&cause)
     }
 }
 
 impl Unbounded {
-    /// What the user can do.
-    pub(crate) fn remedy(self) -> &'static str {
+    /// The cause with the value and the limit, and what the user can do; "it" is the source.
+    pub(crate) fn words(self) -> (String, &'static str) {
+        let plain = |cause: &str, remedy: &'static str| (cause.to_owned(), remedy);
         match self {
-            Self::ErrorTooLarge { .. } => {
+            Self::ErrorTooLarge { ms } => (
+                format!(
+                    "it states an error of {} s, above the limit of {} s",
+                    f64::from(ms) / 1e3,
+                    MAX_ERROR_NS / 1_000_000_000
+                ),
                 "wait until it has measured again, and see which servers it reaches (`tickline \
-                 doctor`)"
-            }
-            Self::RateTooLarge { .. } | Self::TimesCrossed { .. } | Self::RatesCrossed { .. } => {
-                "restart the source, and see what it states (`tickline doctor`)"
-            }
-            Self::TimeOutOfRange { .. } => "set the machine's clock",
-            Self::ClockBoundStatus { .. } => {
-                "see whether the NTP daemon beside clock-bound follows a server"
-            }
-            Self::FollowsNothing => "`chronyc sources` shows which servers it reaches",
-            Self::FollowsItself => {
-                "give it a server, and see with `chronyc sources` whether it reaches that"
-            }
-            Self::KernelUnsynchronised => {
+                 doctor`)",
+            ),
+            Self::RateTooLarge { ppm } => (
+                format!(
+                    "it states a rate that is off by {ppm} ppm, and {} ppm is the limit",
+                    MAX_RATE_PPB / 1_000
+                ),
+                RESTART_SOURCE,
+            ),
+            Self::TimeOutOfRange { days } => (
+                format!(
+                    "its time is {days} days after 1970-01-01, and the limits are {} and {} days \
+                     (in 2262)",
+                    MIN_TIME_NS / DAY_NS,
+                    MAX_TIME_NS / DAY_NS
+                ),
+                "set the machine's clock",
+            ),
+            Self::TimesCrossed { ms } => (
+                format!("the earliest time that it states for UTC is {ms} ms after the latest one"),
+                RESTART_SOURCE,
+            ),
+            Self::RatesCrossed { ppm } => (
+                format!(
+                    "the lowest rate that it states for UTC is {ppm} ppm above the highest one"
+                ),
+                RESTART_SOURCE,
+            ),
+            Self::ClockBoundStatus { status } => (
+                format!("its status is {status}, neither 1 (synchronised) nor 2 (free running)"),
+                "see whether the NTP daemon beside clock-bound follows a server",
+            ),
+            Self::FollowsNothing => plain(
+                "it follows no clock",
+                "`chronyc sources` shows which servers it reaches",
+            ),
+            Self::FollowsItself => plain(
+                "it follows its own clock",
+                "give it a server, and see with `chronyc sources` whether it reaches that",
+            ),
+            Self::KernelUnsynchronised => plain(
+                "the kernel says that its clock is not synchronised",
                 "start an NTP daemon that follows a server (chronyd with `rtcsync`), or let this \
-                 process reach chronyd"
-            }
-            Self::SteeringTooLarge { .. } => {
-                "restart the NTP daemon, which may have ended during a slew"
-            }
-            Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
-            Self::NotLocked => "wait until it is, or take `free_running` out of ptp4l's options",
-            Self::IsGrandmaster => {
-                "run an NTP daemon beside it, or let it follow another grandmaster"
-            }
-            Self::NoTai
-            | Self::NoUtcOffset
-            | Self::NotTraceable
-            | Self::OtherClockClass { .. }
-            | Self::NoAccuracyBound { .. } => {
-                "see whether the grandmaster has a reference, such as GPS"
-            }
-            Self::OnlyLinkDelay => "configure ptp4l with `delay_mechanism E2E`",
-            Self::NoPathDelay => "wait for its first measurements of the delay",
-            Self::UnreadableClock => {
+                 process reach chronyd",
+            ),
+            Self::SteeringTooLarge { ppm } => (
+                format!(
+                    "the kernel's clock is steered by {ppm} ppm, and {} ppm is the limit",
+                    MAX_FREQUENCY_PPB / 1_000
+                ),
+                "restart the NTP daemon, which may have ended during a slew",
+            ),
+            Self::NoMaster => plain(
+                "no port of it follows a master",
+                "see whether Announce and Sync messages come (ptp4l's log)",
+            ),
+            Self::NotLocked => plain(
+                "it measures its master, but its servo is not locked",
+                "wait until it is, or take `free_running` out of ptp4l's options",
+            ),
+            Self::IsGrandmaster => plain(
+                "it is the grandmaster itself",
+                "run an NTP daemon beside it, or let it follow another grandmaster",
+            ),
+            Self::NoTai => plain("its grandmaster does not serve TAI", SEE_GRANDMASTER),
+            Self::NoUtcOffset => plain(
+                "its grandmaster does not vouch for the offset of UTC",
+                SEE_GRANDMASTER,
+            ),
+            Self::NotTraceable => plain("its grandmaster's time is not traceable", SEE_GRANDMASTER),
+            Self::OtherClockClass { class } => (
+                format!(
+                    "its grandmaster follows no primary reference: its class is {class}, neither \
+                     6 nor 7"
+                ),
+                SEE_GRANDMASTER,
+            ),
+            Self::NoAccuracyBound { code } => (
+                format!(
+                    "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
+                ),
+                SEE_GRANDMASTER,
+            ),
+            Self::OnlyLinkDelay => plain(
+                "it measures the delay of the last link alone",
+                "configure ptp4l with `delay_mechanism E2E`",
+            ),
+            Self::NoPathDelay => plain(
+                "it has not measured the path",
+                "wait for its first measurements of the delay",
+            ),
+            Self::UnreadableClock => plain(
+                "a hardware clock that it may steer can't be read",
                 "give this user the right to open each /dev/ptpN; if root can't read one either \
-                 (`phc_ctl /dev/ptpN get`), its driver fails"
-            }
-            Self::NoClockOfLastSync => "see whether Sync messages still come (ptp4l's log)",
-            Self::SeveralClocksOfLastSync => {
-                "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more"
-            }
+                 (`phc_ctl /dev/ptpN get`), its driver fails",
+            ),
+            Self::NoClockOfLastSync => plain(
+                "no clock shows the time of its last Sync, or up to 4 s more",
+                "see whether Sync messages still come (ptp4l's log)",
+            ),
+            Self::SeveralClocksOfLastSync => plain(
+                "several clocks show the time of its last Sync",
+                "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more",
+            ),
         }
     }
 

@@ -119,7 +119,7 @@ impl fmt::Display for UtcUnknown {
                  thread has just been started, or the clock may not ask (`tickline doctor`)"
             }
             Self::Unsynchronised(source, cause) => {
-                let remedy = cause.remedy();
+                let (cause, remedy) = cause.words();
                 return write!(f, "{source} does not bound UTC: {cause}; {remedy}");
             }
             Self::Expired => {

@@ -19,7 +19,8 @@ fn mock_utc() -> (MockUtc, Clock) {
 #[test]
 fn a_mock_has_utc_with_the_error_that_it_was_given() {
     let (mock, clock) = mock_utc();
-    let (now, unix) = (mock.utc().now().unwrap(), clock.unix_now());
+    let now = mock.utc().now().unwrap();
+    let unix = clock.unix_now();
     assert_eq!([now.earliest(), now.latest()], [unix - ERROR, unix + ERROR]);
 }
 
@@ -40,7 +41,8 @@ fn a_reading_is_not_definitely_before_itself() {
 #[test]
 fn a_wait_until_a_reading_is_past_moves_the_mock_by_the_least_that_will_do() {
     let (mock, clock) = mock_utc();
-    let (utc, unix) = (mock.utc(), clock.unix_now());
+    let utc = mock.utc();
+    let unix = clock.unix_now();
     let before = utc.now().unwrap();
     let left = before.width() + Duration::from_nanos(1);
     assert_eq!(utc.time_until_past(&before), Ok(left));

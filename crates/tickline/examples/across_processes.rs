@@ -38,7 +38,8 @@ fn child() -> io::Result<()> {
 fn show(way: &str, mut times_ns: Vec<i64>) {
     times_ns.sort_unstable();
     let backward = times_ns.iter().filter(|ns| **ns < 0).count();
-    let (least, median) = (times_ns[0], times_ns[times_ns.len() / 2]);
+    let least = times_ns[0];
+    let median = times_ns[times_ns.len() / 2];
     println!("{way:<5} at least {least} ns, median {median} ns, {backward} of them backward");
 }
 
@@ -55,7 +56,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut to = other.stdin.take().ok_or("no pipe to the child")?;
     let mut from = BufReader::new(other.stdout.take().ok_or("no pipe from the child")?);
 
-    let (mut there_ns, mut back_ns, mut line) = (Vec::new(), Vec::new(), String::new());
+    let mut there_ns = Vec::new();
+    let mut back_ns = Vec::new();
+    let mut line = String::new();
     for _ in 0..ROUND_TRIPS {
         line.clear();
         let sent_ns = tickline::now_ordered_ns();

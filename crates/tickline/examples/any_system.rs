@@ -24,7 +24,8 @@ fn main() {
         reading.earliest() <= reading.time() && reading.time() <= reading.latest(),
         "{reading:?}"
     );
-    let (spent, unix) = (start.elapsed(), UnixTime::now());
+    let spent = start.elapsed();
+    let unix = UnixTime::now();
     assert!(spent < Duration::from_secs(60) && tickline::recent_ns() >= last_ns);
 
     let manual = Clock::builder()
@@ -33,7 +34,8 @@ fn main() {
         .expect("it needs nothing of the system");
     manual.maintain();
     manual.disable();
-    let (state, disabled) = (clock.status().state, manual.status().state);
+    let state = clock.status().state;
+    let disabled = manual.status().state;
     if state == ClockState::Unavailable {
         assert_eq!(
             (last_ns, unix.as_nanos(), disabled),

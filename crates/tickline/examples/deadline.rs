@@ -25,7 +25,8 @@ fn main() -> Result<(), tickline::Error> {
             thread::sleep(Duration::from_millis(3));
         }
     });
-    let (deadline, mut count) = (Instant::now() + budget, 0);
+    let deadline = Instant::now() + budget;
+    let mut count = 0;
     // The functions of std take a duration: the time that is left. Past the deadline it is zero,
     // and `recv_timeout` then only returns an answer that has already arrived.
     while answers.recv_timeout(deadline - Instant::now()).is_ok() {
@@ -38,7 +39,9 @@ fn main() -> Result<(), tickline::Error> {
     drop(answers);
     worker.join().expect("the worker does not panic");
 
-    let (deadline, mut steps, mut number) = (Instant::now() + budget, 0, 3_u64);
+    let deadline = Instant::now() + budget;
+    let mut steps = 0;
+    let mut number = 3_u64;
     while Instant::now() < deadline {
         number = number.wrapping_mul(number).rotate_left(7);
         steps += 1;

@@ -66,7 +66,8 @@ fn main() -> Result<(), tickline::Error> {
         MEETINGS - before - after
     );
 
-    let (unix, status) = (clock.unix_reading(), clock.status());
+    let unix = clock.unix_reading();
+    let status = clock.status();
     let [earliest_ns, latest_ns] = [unix.earliest(), unix.latest()].map(UnixTime::as_nanos);
     println!("Unix time is between {earliest_ns} and {latest_ns} ns");
     if let Some(drift_ppb) = status.max_drift_ppb {

@@ -37,7 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let mut timers_ns = VecDeque::new(); // All timers have the same length, so they are in order.
-    let (mut due_ns, mut iterations, mut requests, mut answers, mut latest_ns) = (0, 0, 0, 0, 0);
+    let mut due_ns = 0;
+    let mut iterations = 0;
+    let mut requests = 0;
+    let mut answers = 0;
+    let mut latest_ns = 0;
     let end_ns = clock.now().as_nanos() + PATIENCE_NS;
     while answers < REQUESTS {
         // The loop takes one reading in each turn, so that the whole turn has one time.

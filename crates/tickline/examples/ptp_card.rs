@@ -59,7 +59,8 @@ mod card {
                 .ok()
                 .filter(|file| card_ns(Some(file)).is_some());
             let os = Clock::default();
-            let (start, unix) = (os.now_ordered(), os.unix_now());
+            let start = os.now_ordered();
+            let unix = os.unix_now();
             let card_at_start_ns = card_ns(device.as_ref()).ok_or("the kernel has no CLOCK_TAI")?;
             let ahead_ns = card_at_start_ns.saturating_sub(unix.as_nanos());
             Ok(Self {
@@ -173,7 +174,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         reading.width()
     );
 
-    let (card_unix, os_unix) = (clock.unix_now(), Clock::global().unix_now());
+    let card_unix = clock.unix_now();
+    let os_unix = Clock::global().unix_now();
     println!("Unix time by the card: {card_unix}, by the OS clock: {os_unix}");
     Ok(())
 }

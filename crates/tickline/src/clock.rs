@@ -421,7 +421,9 @@ impl Clock {
     /// ```
     /// use tickline::Clock;
     ///
-    /// if let [Some(start), Some(end)] = [(); 2].map(|()| Clock::global().ticks_ordered()) {
+    /// let start = Clock::global().ticks_ordered();
+    /// let end = Clock::global().ticks_ordered();
+    /// if let (Some(start), Some(end)) = (start, end) {
     ///     println!("{} ticks", end.wrapping_sub(start));
     /// }
     /// ```

@@ -133,27 +133,33 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now(&self) -> Instant {
-        let fast_path = |counter: &_| self.clock.readings().read_ns(counter);
         self.read(
-            |counter| fast_path(counter).map(Instant::from_signed_nanos),
+            |counter| {
+                let ns = self.clock.readings().read_ns(counter);
+                ns.map(Instant::from_signed_nanos)
+            },
             Self::now_slow,
         )
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered(&self) -> Instant {
-        let fast_path = |counter: &_| self.clock.readings().read_ordered_ns(counter);
         self.read(
-            |counter| fast_path(counter).map(Instant::from_signed_nanos),
+            |counter| {
+                let ns = self.clock.readings().read_ordered_ns(counter);
+                ns.map(Instant::from_signed_nanos)
+            },
             Self::now_ordered_slow,
         )
     }
 
     #[inline(always)]
     pub(crate) fn unix_now(&self) -> UnixTime {
-        let fast_path = |counter: &_| self.clock.readings().read_unix_ns(counter);
         self.read(
-            |counter| fast_path(counter).map(UnixTime::from_line),
+            |counter| {
+                let ns = self.clock.readings().read_unix_ns(counter);
+                ns.map(UnixTime::from_line)
+            },
             Self::unix_slow,
         )
     }

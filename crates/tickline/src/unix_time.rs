@@ -268,7 +268,8 @@ const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
     // Days from 0000-03-01, the beginning of an era.
     // BOUND: a `UnixTime` and an era are below 2^18 days.
     let days = days_since_1970 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
     // Subtracts the leap days of the era so far: one in 4 years (1,460 days), except in a century
     // (36,524 days), but again in 400 years (146,096 days).
     let year_of_era =

@@ -45,7 +45,10 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     }
     let until_fast_ms = start.elapsed().as_millis();
 
-    let (mut readings, mut by_line, mut outside, mut last_ns) = (0_u32, 0_u32, 0_u32, 0);
+    let mut readings = 0_u32;
+    let mut by_line = 0_u32;
+    let mut outside = 0_u32;
+    let mut last_ns = 0;
     let start = StdInstant::now();
     let lines = || clock.status().events.get(Event::Replacement);
     while by_line < READINGS || lines() < LINES {
@@ -55,7 +58,8 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
             clock.status()
         );
         let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
-        let (reading, unix) = (clock.reading(), clock.unix_reading());
+        let reading = clock.reading();
+        let unix = clock.unix_reading();
         let after_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         by_line += u32::from(reading.is_from_counter());
         let bounds_ns = [

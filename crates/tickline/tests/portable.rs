@@ -15,9 +15,13 @@ use tickline::{Clock, ClockState, Driver, Instant, Reason, UnixTime};
 
 #[test]
 fn a_program_measures_a_time_as_std_does() {
-    let (outer, start, inner) = (StdInstant::now(), Instant::now(), StdInstant::now());
+    let outer = StdInstant::now();
+    let start = Instant::now();
+    let inner = StdInstant::now();
     std::thread::sleep(Duration::from_millis(20));
-    let (inner, spent, outer) = (inner.elapsed(), start.elapsed(), outer.elapsed());
+    let inner = inner.elapsed();
+    let spent = start.elapsed();
+    let outer = outer.elapsed();
     // The time is between the two, within errors of microseconds.
     let error = Duration::from_millis(1);
     assert!(
@@ -57,7 +61,9 @@ fn a_reading_is_between_its_bounds() {
 #[cfg_attr(miri, ignore = "it refuses CLOCK_REALTIME to an isolated program")]
 fn unix_time_is_near_the_systems_time() {
     const NEAR: Duration = Duration::from_secs(1);
-    let (before, unix, after) = (SystemTime::now(), UnixTime::now(), SystemTime::now());
+    let before = SystemTime::now();
+    let unix = UnixTime::now();
+    let after = SystemTime::now();
     let unix = SystemTime::from(unix);
     assert!(
         before - NEAR <= unix && unix <= after + NEAR,
@@ -77,7 +83,8 @@ fn read_while_switched(read: impl Fn(&Clock, &AtomicU64) + Sync) {
     let is_usable = wait_until_fast(&clock).is_some();
     let turn = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);
-    let (by_line, by_os) = (AtomicU64::new(0), AtomicU64::new(0));
+    let by_line = AtomicU64::new(0);
+    let by_os = AtomicU64::new(0);
     // On a busy machine the clock's thread may come too late for a line in all of the rounds.
     let lacks_line = || is_usable && by_line.load(Ordering::Relaxed) == 0;
     std::thread::scope(|scope| {
@@ -147,7 +154,9 @@ fn ordered_readings_are_near_the_os_clock_while_a_clock_is_switched() {
     let os = Clock::builder().driver(Driver::Manual).build().unwrap(); // never maintained
     let os_ns = || os.now_ordered().as_nanos();
     read_while_switched(|clock, _| {
-        let (before, ns, after) = (os_ns(), clock.now_ordered().as_nanos(), os_ns());
+        let before = os_ns();
+        let ns = clock.now_ordered().as_nanos();
+        let after = os_ns();
         assert!(
             ns + NEAR_NS >= before,
             "{} ns behind the OS clock",
@@ -206,7 +215,8 @@ fn every_driver_reads_in_order_while_a_clock_is_switched() {
 
 #[test]
 fn the_global_clock_has_a_thread_until_its_last_guard_is_dropped() {
-    let (first, second) = (tickline::start().unwrap(), tickline::start().unwrap());
+    let first = tickline::start().unwrap();
+    let second = tickline::start().unwrap();
     assert!(tickline::recent_ns() > 0);
     drop(first);
     assert_eq!(Clock::global().status().driver, Some(Driver::Thread));

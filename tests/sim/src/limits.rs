@@ -17,18 +17,20 @@ const AGE_IN_READS: u64 = 40;
 /// that the head of `per_cpu.rs` in core states.
 const MARK_SPARE_NS: u64 = 400_000;
 
-/// The time in which a thread that has come to a CPU starts its line, ns. It is chosen: two of the
-/// longest preemptions of random scenarios.
+/// The time in which a thread that has come to a CPU starts its line, ns. A choice, not a
+/// measurement: two of the longest preemptions of random scenarios.
 const LINE_OF_CPU_NS: u64 = 40_000_000;
 
-/// The time beyond an interval in which the driver has started a line, ns. It is chosen: the
-/// longest preemption of random scenarios, and some four hundred of the shortest intervals.
+/// The time beyond an interval in which the driver has started a line, ns. A choice, not a
+/// measurement: the longest preemption of random scenarios, and some four hundred of the shortest
+/// intervals.
 const LINE_OF_CLOCK_NS: u64 = 20_000_000;
 
-/// What a reading may be off beyond the sum of all causes, ns. It is chosen: less than the margin.
+/// What a reading may be off beyond the sum of all causes, ns. A choice, not a measurement: less
+/// than the margin.
 const OFFSET_SPARE_NS: u64 = 1_000;
 
-/// What rounding adds to an offset or to Unix time, ns. It is chosen.
+/// What rounding adds to an offset or to Unix time, ns. A choice, not a measurement.
 const ROUNDING_NS: u64 = 20;
 
 /// The validity of a first line, ns: twice its window of twice the shortest interval.
@@ -37,8 +39,8 @@ const FIRST_VALID_NS: u64 = 4 * MIN_INTERVAL_NS;
 /// What the rate of a first line may be off, ppb: twice 2e-3, to which a first fit knows the slope.
 const FIRST_RATE_PPB: u64 = 4_000_000;
 
-/// The limit of an offset is the closer one after this many intervals without a fault. It is
-/// chosen: ten times the validity of a line, five times where each CPU has one.
+/// The limit of an offset is the closer one after this many intervals without a fault. A choice,
+/// not a measurement: ten times the validity of a line, five times where each CPU has one.
 const INTERVALS_UNTIL_CALM: u64 = 40;
 
 const _: () = assert!(OFFSET_SPARE_NS < MEETING_MARGIN_NS);

@@ -5,8 +5,8 @@ use crate::scenario::{
     Chance, Clock, CounterInSuspend, Driver, Fault, Machine, SECOND, Scenario, Suspend,
 };
 
-/// The rate of the steady reference, ppb off the counter's nominal rate. It is chosen: as much as a
-/// common quartz is off.
+/// The rate of the steady reference, ppb off the counter's nominal rate. A choice, not a
+/// measurement: as much as a common quartz is off.
 pub const STEADY_PPB: i64 = 37_000;
 
 /// A reference that never changes, for 20 s: the kernel keeps time with the same 2.6 GHz counter,

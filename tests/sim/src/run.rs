@@ -92,15 +92,15 @@ struct Death {
     has_begun: bool,
 }
 
-/// A thread that starts, or goes on after a stop, makes its next step within this time, ps. It is
-/// chosen: 1 us, some hundreds of steps.
+/// A thread that starts, or goes on after a stop, makes its next step within this time, ps. A
+/// choice, not a measurement: 1 us, some hundreds of steps.
 const RESUMES_IN_PS: u64 = 1_000_000;
 
 /// Readers that are woken because of a stop read within this time of its beginning or its end, ps.
-/// It is chosen: 2 us, as long as some tens of readings.
+/// A choice, not a measurement: 2 us, as long as some tens of readings.
 const AROUND_PS: u64 = 2_000_000;
 
-/// The time that a step takes, ps. The times are chosen, for a CPU of some GHz: of a load from its
+/// The time that a step takes, ps. The times are a choice for a CPU of some GHz: of a load from its
 /// own cache, or from the cache of another CPU; of a compare-and-swap in either; of what only
 /// computes.
 fn step_ps(step: Step, bracket_ns: u64, rng: &mut fastrand::Rng) -> u64 {
@@ -320,7 +320,7 @@ impl Scheduler {
             _ => actor.holds_lock.get() && phase == Phase::Replacing,
         };
         // For states to recur, a thread that holds an old state must be stopped for a long time.
-        // The factors are chosen.
+        // The factors are a choice, not a measurement.
         let holds_old =
             step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.bar_ns != 0;
         let often = match (holds_old, is_critical) {

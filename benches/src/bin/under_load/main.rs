@@ -179,7 +179,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     measure(&harnesses, runs, &mut rows, |row| &mut row.free_ns)?;
     let incidents_free = harnesses.incidents();
     let load = Load::start(busy, work)?;
-    // All busy processes have begun by then. The time is chosen.
+    // All busy processes have begun by then. The time is a choice, not a measurement.
     std::thread::sleep(Duration::from_millis(500));
     measure(&harnesses, runs, &mut rows, |row| &mut row.busy_ns)?;
     drop(load);

@@ -85,14 +85,16 @@ fn a_line_is_published_with_its_evidence() {
 
 #[test]
 fn an_old_state_is_not_swapped() {
-    let (cell, old) = (cell_with_first_line(), LineState::default());
+    let cell = cell_with_first_line();
+    let old = LineState::default();
     assert!(!cell.try_swap(old, old.barred()));
     assert_eq!(cell.snapshot(), first_line());
 }
 
 #[test]
 fn a_line_that_follows_an_old_state_is_not_published() {
-    let (cell, old) = (cell_with_first_line(), LineState::default());
+    let cell = cell_with_first_line();
+    let old = LineState::default();
     // It would have the slot of the present line.
     let again = NextLine::new(first_line(), bounds(1 << 20, 4));
     assert!(!cell.publish(old, &again));
@@ -117,7 +119,8 @@ fn concurrent_readers_never_see_a_mixture() {
             let state = cell.load();
             let number = state.slope().bits.saturating_sub(1 << 47) >> 8;
             let slot = cell.slot(state);
-            let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds());
+            let start_ticks = slot.start_ticks();
+            let loaded = slot.bounds();
             if !state.is_published() || !cell.is_still(state) {
                 continue;
             }
@@ -135,12 +138,10 @@ fn concurrent_readers_never_see_a_mixture() {
             scope.spawn(read);
         }
         for number in 1..=lines {
-            let (from, slope) = (
-                cell.load(),
-                Slope {
-                    bits: (1 << 47) + (number << 8),
-                },
-            );
+            let from = cell.load();
+            let slope = Slope {
+                bits: (1 << 47) + (number << 8),
+            };
             let next = line(from, number << 20, number.cast_signed() << 32, slope);
             let bounds = bounds(number << 20, number.cast_signed());
             assert!(cell.publish(from, &NextLine::new(next, bounds)));
@@ -172,12 +173,10 @@ fn a_line_is_valid_for_twice_its_window_from_its_start() {
 /// that is. Before the sample they widen towards the past.
 #[test]
 fn bounds_count_from_the_start_of_the_line() {
-    let (slow, fast) = (
-        Slope { bits: 1 << 47 },
-        Slope {
-            bits: (1 << 47) + (1 << 44),
-        },
-    );
+    let slow = Slope { bits: 1 << 47 };
+    let fast = Slope {
+        bits: (1 << 47) + (1 << 44),
+    };
     let start_ticks = 1_u64 << 30;
     for sample_ticks in [start_ticks, start_ticks + 5_001, start_ticks - 5_001] {
         let bound = |base_ns, slope| Line {
@@ -185,7 +184,8 @@ fn bounds_count_from_the_start_of_the_line() {
             base_ns,
             slope,
         };
-        let (lower, upper) = (bound(1_000, slow), bound(1_010, fast));
+        let lower = bound(1_000, slow);
+        let upper = bound(1_010, fast);
         let planned = Bounds {
             lower,
             upper,
@@ -210,11 +210,10 @@ fn bounds_count_from_the_start_of_the_line() {
             } else {
                 (lower, upper)
             };
-            let (low_ns, high_ns) = (
-                low.fixed_at(ticks).floor_ns(),
-                high.fixed_at(ticks).floor_ns(),
-            );
-            let (lower_ns, upper_ns) = (read.lower.ns_at(ticks), read.upper.ns_at(ticks));
+            let low_ns = low.fixed_at(ticks).floor_ns();
+            let high_ns = high.fixed_at(ticks).floor_ns();
+            let lower_ns = read.lower.ns_at(ticks);
+            let upper_ns = read.upper.ns_at(ticks);
             assert!(
                 lower_ns <= low_ns && high_ns <= upper_ns,
                 "{lower_ns}..{upper_ns} at {ticks}"

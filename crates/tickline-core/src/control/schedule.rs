@@ -52,7 +52,7 @@ use crate::units::{FixedNs, ticks_between};
 const MAX_SAMPLE_AGE_NS: u64 = 100_000;
 
 /// An offset shortens the interval if it exceeds the sum of this and twice the newest sample's
-/// width, ns. The value is chosen: it is above the offsets of lines from a steady OS clock
+/// width, ns. A choice, not a measurement: above the offsets of lines from a steady OS clock
 /// (`benches/record/`), which therefore shorten no interval. A larger value would leave larger
 /// offsets for whole intervals.
 const USUAL_OFFSET_NS: i64 = 50;
@@ -62,10 +62,10 @@ const USUAL_OFFSET_NS: i64 = 50;
 /// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const MAX_LATENESS_NS: u64 = 4_000_000;
 
-/// After this many iterations without a line, iterations become less frequent. The number is
-/// chosen. If it were smaller, a machine with wide brackets, which needs a long baseline, would get
-/// its first line later. If it were larger, a reference that teaches nothing would cost more
-/// iterations.
+/// After this many iterations without a line, iterations become less frequent. A choice, not a
+/// measurement. If it were smaller, a machine with wide brackets, which needs a long baseline,
+/// would get its first line later. If it were larger, a reference that teaches nothing would cost
+/// more iterations.
 const QUICK_RETRIES: u32 = 16;
 
 /// The number of durations: those of the samples of two iterations, because the thread may have

@@ -145,7 +145,8 @@ fn a_change_of_rate_drops_the_samples_from_before_it() {
         );
     }
     assert!(dropped > 0, "the change went unnoticed");
-    let (fit, slope) = (history.fit().slopes.unwrap(), ghz().adjusted_ppb(5_000));
+    let fit = history.fit().slopes.unwrap();
+    let slope = ghz().adjusted_ppb(5_000);
     assert!(
         fit.slope_min <= slope && slope <= fit.slope_max,
         "{fit:?} without {slope:?}"

@@ -1,29 +1,29 @@
 //! The keeper of a clock's judgement. It stores the judgement's stage, the program's switch, and
 //! whether the clock has one line for all CPUs or one for each; and it bars and unbars the clock.
 //!
-//! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
-//! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
-//! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
-//! a [`Ticket`](crate::driver::Ticket), which has the word with which it begins. It then collects
-//! the facts and judges. It settles the ticket by a [`Decision`], which bars or unbars the clock.
+//! Several threads may at the same time switch the counter off and on, ask for a judgement, and
+//! judge. The keeper puts their actions in order. It makes no verdict: [`judge`](super::judge)
+//! does, by the facts. The holder of the clock's lock begins a judgement, and gets a
+//! [`Ticket`](crate::driver::Ticket), which has the word with which it begins. The steps are:
 //!
-//! For example, a clock's thread starts while the kernel still checks the counter:
+//! ```text
+//! facts -> verdicts -> grounds -> decision -> settle -> permit
+//! ```
 //!
-//! 1. **Fact.** The kernel's clocksource is `tsc-early`. [`judge`](super::judge) closes the gate
-//!    `Kernel` for a reason that passes by itself, and the word says `Waiting`.
-//! 2. **Ticket.** After an interval the thread [asks](crate::driver::DrivenClock::ask) what to do.
-//!    It gets the clock's lock, and a ticket: a judgement has begun, with the word as it is.
-//! 3. **Verdicts.** The thread collects the facts. The clocksource is `tsc` now, so the verdict on
-//!    `Kernel` is that it is open; the other gates are open, too.
-//! 4. **Grounds.** No gate is closed, Unix time may come from the counter, and the clocksource is
-//!    `tsc`. The decision is therefore [`Decision::Open`].
-//! 5. **Settling.** The thread settles the ticket by the decision. The keeper unbars the clock, and
-//!    exchanges the word for one that says `Open`.
-//! 6. **Permit.** For the ticket the thread gets a permit. By it, the thread runs an iteration,
-//!    which publishes the first line. From now on readings use the counter.
-//! 7. **Review.** Once in each interval the thread takes a ticket to look for changed facts. If
-//!    there are any, it judges again. If the grounds are the same, it drops the ticket, and the
-//!    line stays in use. If they differ, it settles the ticket, which ends the line.
+//! | step | is | for example |
+//! |---|---|---|
+//! | facts | what is known of the machine and the settings | the clocksource is `tsc` |
+//! | verdicts | whether each gate is open, and else the reason | each is open |
+//! | grounds | the reason of the first closed gate, the reason why Unix time comes from the OS clock, the clocksource | no reason; `tsc` |
+//! | decision | every gate is open, or one is closed ([`Decision`]) | [`Decision::Open`] |
+//! | settle | the keeper bars or unbars the clock, and the word says the [`Stage`] | unbarred; `Open` |
+//! | permit | the right to run iterations | the first one publishes a line |
+//!
+//! While the kernel still checks the counter (`tsc-early`), a gate is closed for a reason that
+//! passes by itself. The word says `Waiting`, and another judgement follows. Once in each interval
+//! the driver takes a ticket for a review: it looks for changed facts, and judges again if there
+//! are any. If the grounds are the same, it drops the ticket, and the line stays in use. If they
+//! differ, it settles the ticket, which ends the line.
 //!
 //! One word holds the state:
 //!
@@ -46,12 +46,12 @@
 //!   `set_line_kind` and `request_judgement_if_open` only change the word. The caller of the last
 //!   one has found the clock barred, or has barred it. In the stage `Open`, switching on only
 //!   raises the count.
-//! - **K2. Only a judge unbars the clock, under the clock's lock.** A judge has a
-//!   [`Ticket`](crate::driver::Ticket), which holds that lock until it is settled. To settle it,
-//!   the judge unbars the clock, then exchanges the word with which the judgement began for `Open`.
-//!   Only then may a line be published. A change before the exchange makes the exchange fail: the
-//!   judge bars the clock again, and another judgement follows. A thread that makes a change after
-//!   the exchange finds the clock unbarred, and bars it (K1).
+//! - **K2. Only the holder of a ticket unbars the clock.** The [`Ticket`](crate::driver::Ticket)
+//!   holds the clock's lock until it is settled. To settle it, its holder unbars the clock, then
+//!   exchanges the word with which the judgement began for `Open`. Only then may a line be
+//!   published. A change before the exchange makes the exchange fail: the holder bars the clock
+//!   again, and another judgement follows. A thread that makes a change after the exchange finds
+//!   the clock unbarred, and bars it (K1).
 //! - **K3. A clock that is barred late is judged again.** A thread that is stopped between its
 //!   change and the call that bars the clock may bar a clock that has since been judged and
 //!   unbarred. The next iteration finds the clock barred, and has the gates judged again
@@ -61,18 +61,17 @@
 //! the program calls [`enable`]. And once the changes have ended, the next judgement makes the
 //! clock agree with the switch and the facts.
 //!
-//! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, bars the clock
-//! first.** This ends the line of the earlier judgement. If the word said `Open` and the judge
-//! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want
-//! lines.
+//! **To settle a review, or a judgement for the CPUs' lines, the keeper bars the clock first.**
+//! This ends the line of the earlier judgement. If the word said `Open` and the gates are found
+//! open again, a concurrent [`enable`] does not void the judgement: both want lines.
 //!
 //! **Only the word bars the CPUs' lines.** `bar` and `unbar` act on the common line's state.
 //! Readers use the CPUs' lines while the word says `Open` and a line for each CPU
 //! ([`usable_line_kind`]). A call that changes the kind of lines ([`set_line_kind`]) asks for a
 //! judgement, because the gate that compares the counters depends on the kind. This call leaves a
-//! common line in use. The judge ends the common line before readers find the CPUs' lines. No
-//! thread publishes another common line meanwhile, because an iteration needs the clock's lock,
-//! which the judge holds.
+//! common line in use. The holder of the ticket ends the common line before readers find the CPUs'
+//! lines. No thread publishes another common line meanwhile, because an iteration needs the clock's
+//! lock, which the ticket holds.
 //!
 //! [`disable`]: crate::driver::DrivenClock::disable
 //! [`enable`]: crate::driver::DrivenClock::enable
@@ -289,15 +288,15 @@ impl Keeper {
 
     /// See [`DrivenClock::stage`](crate::driver::DrivenClock::stage).
     pub(crate) fn stage(&self) -> Stage {
-        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a judgement
-        // sees the judge's earlier stores.
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees the stage
+        // sees what the judging thread stored before.
         stage_of(self.word.load(Ordering::Acquire))
     }
 
     /// See [`DrivenClock::usable_line_kind`](crate::driver::DrivenClock::usable_line_kind).
     #[inline(always)]
     pub(crate) fn usable_line_kind(&self) -> Option<LineKind> {
-        // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: the thread there has seen the
         // change.
         let word = self.word.load(Ordering::Acquire);
         (stage_of(word) == Stage::Open).then(|| kind_of(word))
@@ -307,7 +306,7 @@ impl Keeper {
     pub(crate) fn is_due(&self, stage: Stage, now_ns: i64) -> bool {
         match stage {
             Stage::Unjudged => true,
-            // ORDERING: Relaxed, a hint. A judge that relies on it holds the clock's lock, under
+            // ORDERING: Relaxed, a hint. A thread that judges by it holds the clock's lock, under
             // which it was stored.
             Stage::Open | Stage::Waiting => {
                 let left_ns = self.due_ns.load(Ordering::Relaxed).saturating_sub(now_ns);
@@ -357,8 +356,8 @@ impl Keeper {
 
     /// Loads the word at the beginning of a judgement.
     fn load_word(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the exchange in `change_word`: the judge sees the settings
-        // that were stored before the request.
+        // ORDERING: Acquire, pairs with the exchange in `change_word`: a judgement sees the
+        // settings that were stored before the request.
         self.word.load(Ordering::Acquire)
     }
 
@@ -398,16 +397,15 @@ impl Keeper {
             bar(access);
         }
         if !is_still_valid {
-            // After a concurrent `enable` the word still says `Open`, although the judge has barred
-            // the clock.
+            // After a concurrent `enable` the word still says `Open`, although the clock is barred.
             self.request_judgement_if_open();
         }
         may_iterate.then_some(kind)
     }
 
     /// Sets the stage after a judgement, if the word is still `before`. Returns whether it is. If
-    /// the judge finds open gates open again, concurrent calls of `enable` do not count, so readers
-    /// keep the CPUs' lines.
+    /// open gates are found open again, concurrent calls of `enable` do not count, so readers keep
+    /// the CPUs' lines.
     fn set_stage(&self, before: u64, stage: Stage) -> bool {
         let mut word = before;
         loop {
@@ -489,7 +487,7 @@ impl Keeper {
         let mut word = UNJUDGED;
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a clock that was unbarred
         // before this is seen to be so, and is barred. Release, pairs with the load in `load_word`:
-        // the next judge sees the settings that were changed before this.
+        // the next judgement sees the settings that were changed before this.
         while let Err(found) =
             self.word
                 .compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)

@@ -74,7 +74,8 @@ const TOO_SLOW_HZ: u64 = NS_PER_S >> SHIFT;
 
 #[test]
 fn the_reason_for_a_slow_counter_names_the_limit_of_a_line() {
-    let (mhz, rest_hz) = (TOO_SLOW_HZ / 1_000_000, TOO_SLOW_HZ % 1_000_000);
+    let mhz = TOO_SLOW_HZ / 1_000_000;
+    let rest_hz = TOO_SLOW_HZ % 1_000_000;
     let rest = format!("{rest_hz:06}");
     let limit = format!("more than {mhz}.{} MHz", rest.trim_end_matches('0'));
     let text = Reason::CounterTooSlow.to_string();

@@ -38,10 +38,8 @@ impl Handmade {
     /// A clock whose reference is behind the counter, so that the reference does not matter until
     /// it jumps.
     fn new() -> Self {
-        let (clock, time) = (
-            new_shared(SharedClock::new(LineCell::new())),
-            new_shared(Time::new(START_TICKS, -500_000)),
-        );
+        let clock = new_shared(SharedClock::new(LineCell::new()));
+        let time = new_shared(Time::new(START_TICKS, -500_000));
         let [by_reader, by_writer] = [(); 2].map(|()| new_shared(AtomicI64::new(i64::MIN)));
         Self {
             scene: Scene { clock, time },
@@ -125,7 +123,8 @@ fn a_recurring_line_keeps_the_order() {
                 .unwrap();
             let reader = spawn(&clock, move |clock| {
                 clock.read_as_reader(|| {
-                    let (view, read_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
+                    let view = clock.scene.time.view(READER_TICKS);
+                    let read_in = Cell::new(0);
                     let counter = FnClock(|| {
                         read_in.set(clock.life());
                         view.now_ordered()
@@ -192,7 +191,8 @@ fn a_recurring_high_water_mark_keeps_the_order() {
                 .try_swap(LineState::default(), before)
         );
         let reader = spawn(&clock, move |clock| {
-            let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
+            let view = clock.scene.time.view(READER_TICKS);
+            let asked_in = Cell::new(0);
             // The reference reads this counter between the two loads.
             let reference = FnClock(|| {
                 asked_in.set(clock.life());

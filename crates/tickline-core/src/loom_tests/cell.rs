@@ -81,7 +81,9 @@ fn a_reading_is_never_a_mixture() {
         let reader = spawn(&cell, move |cell| {
             let state = cell.load();
             let slot = cell.slot(state);
-            let (window, bounds, evidence) = (slot.window(), slot.bounds(), slot.evidence());
+            let window = slot.window();
+            let bounds = slot.bounds();
+            let evidence = slot.evidence();
             if !cell.is_still(state) {
                 return seen.saw("refused");
             }
@@ -250,7 +252,8 @@ fn a_high_water_mark_is_never_a_mixture() {
             }
         });
         // The writer goes on until another thread retires a line, and so refills the first slot.
-        let (mut replacing, mut lines) = (first.replacing(), 1);
+        let mut replacing = first.replacing();
+        let mut lines = 1;
         while lines < 3 {
             lines += 1;
             let next = line(replacing, lines);

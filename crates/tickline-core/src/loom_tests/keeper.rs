@@ -29,10 +29,8 @@ impl KeptClock {
     /// A clock without a line, with enough samples for one. Its gates are yet to be judged.
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
-        let (control, against) = (
-            new_shared(TryLock::new(control)),
-            new_shared(AtomicU64::new(0)),
-        );
+        let control = new_shared(TryLock::new(control));
+        let against = new_shared(AtomicU64::new(0));
         Self {
             scene,
             keeper: new_shared(Keeper::new()),
@@ -114,7 +112,8 @@ impl KeptClock {
         let first = self.serve();
         let second = self.serve();
         seen.saw(format!("{:?}", second.or(first)));
-        let (state, stage) = (self.scene.clock.cell.load(), self.keeper.stage());
+        let state = self.scene.clock.cell.load();
+        let stage = self.keeper.stage();
         match stage {
             Stage::Open => assert!(
                 state.is_published(),
@@ -150,7 +149,7 @@ impl KeptClock {
 /// After `disable()` has returned, no reading uses the counter, although a judgement and a
 /// publication were under way.
 #[test]
-fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
+fn no_reading_uses_a_counter_that_is_switched_off_during_a_judgement() {
     check(
         Some(3),
         &["admitted", "not admitted", "a line before"],
@@ -181,7 +180,7 @@ fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
 /// The counter is switched off and on again. Wherever one of the two threads is stopped, the
 /// clock is unbarred in the end.
 #[test]
-fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
+fn a_clock_that_is_switched_on_during_a_judgement_is_unbarred() {
     check(Some(3), &["late"], |seen| {
         let judged = KeptClock::barred();
         let off = spawn(&judged, |judged| judged.disable());
@@ -206,7 +205,7 @@ fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
 
 /// A fact that closes a gate takes effect even if a judgement by the earlier facts was under way.
 #[test]
-fn a_fact_that_changes_under_a_judge_closes_its_gate() {
+fn a_fact_that_changes_during_a_judgement_closes_its_gate() {
     check(Some(3), &["None"], |seen| {
         let judged = KeptClock::barred();
         let setter = spawn(&judged, |judged| {
@@ -222,11 +221,12 @@ fn a_fact_that_changes_under_a_judge_closes_its_gate() {
     });
 }
 
-/// A thread that sees a verdict sees the judge's earlier stores.
+/// A thread that sees a stage sees what was stored before.
 #[test]
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {
-        let (keeper, reasons) = (new_shared(Keeper::new()), new_shared(AtomicU64::new(0)));
+        let keeper = new_shared(Keeper::new());
+        let reasons = new_shared(AtomicU64::new(0));
         let asker = spawn(
             &(keeper.clone(), reasons.clone()),
             move |(keeper, reasons)| {

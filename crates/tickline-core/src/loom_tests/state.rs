@@ -174,7 +174,8 @@ fn no_portable_swap_is_from_a_line_that_is_gone() {
 fn a_portable_state_may_recur() {
     check(Some(4), &["swapped", "not swapped"], |seen| {
         let state = new_state();
-        let (before, barred_state) = (whole(0), whole(0).barred());
+        let before = whole(0);
+        let barred_state = whole(0).barred();
         let late = spawn(&state, move |state| state.try_swap(before, barred_state));
         let there = state.try_swap(before, before.first_publication());
         let back = there && state.try_swap(before.first_publication(), before);
@@ -191,7 +192,8 @@ fn a_portable_state_may_recur() {
 #[test]
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {
-        let (state, slot) = (new_state(), new_shared(AtomicU64::new(0)));
+        let state = new_state();
+        let slot = new_shared(AtomicU64::new(0));
         let reader = spawn(&(state.clone(), slot.clone()), move |(state, slot)| {
             let number = loaded(state);
             // ORDERING: Relaxed, between the two loads of the state.
@@ -221,7 +223,8 @@ fn a_slot_beside_a_portable_state_belongs_to_it() {
 #[test]
 fn no_portable_mark_comes_from_a_refilled_slot() {
     check(Some(3), &["the line's", "refilled"], |seen| {
-        let (state, slot) = (new_state(), new_shared(AtomicU64::new(1)));
+        let state = new_state();
+        let slot = new_shared(AtomicU64::new(1));
         assert!(try_swap(&state, 0, 1));
         let scene = (state.clone(), slot.clone());
         let helper = spawn(&scene, move |(state, slot)| {

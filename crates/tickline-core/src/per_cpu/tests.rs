@@ -99,7 +99,8 @@ fn calibrate(
     cpu: u32,
 ) -> u64 {
     board.on.set(cpu);
-    let (calibration, clock) = (&mut calibrations[cpu as usize], &clocks[cpu as usize]);
+    let calibration = &mut calibrations[cpu as usize];
+    let clock = &clocks[cpu as usize];
     calibration.begin(&new_pass(board.machine));
     loop {
         let CpuIteration { iteration, stay } =
@@ -261,7 +262,8 @@ fn a_migration_never_ends_a_cpus_line() {
 /// Replaces a clock's line by one of `ns` per 10 ticks, where the old line has 10 ns. The two meet
 /// at the present tick.
 fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
-    let (old, ticks) = (clock.cell.snapshot(), board.machine.now());
+    let old = clock.cell.snapshot();
+    let ticks = board.machine.now();
     let replacing = clock.announce(&old).unwrap().state;
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
@@ -450,7 +452,8 @@ fn a_cpu_that_is_not_calibrated_falls_back_alone() {
 #[test]
 fn a_writer_that_is_moved_away_publishes_nothing() {
     const BURST_STEPS: u32 = 90;
-    let (mut lost, mut step) = (0, 0);
+    let mut lost = 0;
+    let mut step = 0;
     loop {
         let (board, clocks, mut calibrations) = steady_board(PlainRead::One);
         board.machine.pass(INTERVAL_NS - 100_000_000);
@@ -473,7 +476,8 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
         board.on.set(0);
         let SlowCpuReading { reading, .. } =
             read_ordered_on_this_cpu(clocks, board, board.machine).unwrap();
-        let (ns, ahead_ns) = (reading.ns, reading.ns - board.machine.truth_ns());
+        let ns = reading.ns;
+        let ahead_ns = reading.ns - board.machine.truth_ns();
         assert!(ns >= before, "step {step}: {} ns back", before - ns);
         // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may
         // be returned late, and of the iteration.

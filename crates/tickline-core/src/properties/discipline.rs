@@ -74,7 +74,8 @@ fn least_b(next: &Oracle, points: &[(u64, BigInt)]) -> Option<i64> {
             .iter()
             .map(|(ticks, exact)| next.b_not_below_time(exact.clone(), *ticks))
     };
-    let (least, most) = (needed().min()?, needed().max()?);
+    let least = needed().min()?;
+    let most = needed().max()?;
     (&most - least < wide(1_u64 << 62)).then(|| wrapped_i64(&most))
 }
 
@@ -106,10 +107,8 @@ fn check_meeting(
         at_ticks,
         margin_ticks,
     );
-    let (early, late) = (
-        at_ticks.wrapping_sub(margin_ticks),
-        at_ticks.wrapping_add(margin_ticks),
-    );
+    let early = at_ticks.wrapping_sub(margin_ticks);
+    let late = at_ticks.wrapping_add(margin_ticks);
     let stepped = correction.step_to.map(|ns| (at_ticks, units(ns) << 16));
     let points: Vec<_> = [early, late]
         .map(|ticks| (ticks, old.exact_at(ticks)))

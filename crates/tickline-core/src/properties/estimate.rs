@@ -65,7 +65,8 @@ proptest! {
                 Hostile::Anywhere(ticks, ns) => (ticks, ns),
                 Hostile::After(gap, ns, width) => {
                     let last = history.newest().copied().unwrap_or_default().lower;
-                    let (ticks, ns) = (last.ticks.wrapping_add(gap.into()), last.ns.saturating_add(ns.into()));
+                    let ticks = last.ticks.wrapping_add(gap.into());
+                    let ns = last.ns.saturating_add(ns.into());
                     ([ticks; 2], [ns.saturating_add(width.into()), ns])
                 }
             };

@@ -125,7 +125,8 @@ proptest! {
         (fixed, other, ns) in (fixed(), fixed(), signed_number())
     ) {
         for other in [other, FixedNs::from_bits(i128::from(ns))] {
-            let (exact, other_exact) = (units(fixed), units(other));
+            let exact = units(fixed);
+            let other_exact = units(other);
             let expected = [&exact + &other_exact, &exact - &other_exact].map(clamped_fixed);
             let found = [fixed.saturating_add(other), fixed.saturating_sub(other)];
             assert_eq!(found, expected, "{other:?}");

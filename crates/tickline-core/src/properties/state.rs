@@ -259,7 +259,8 @@ proptest! {
         ] {
             let state = oracle.line.state;
             let exact = oracle.exact_at(ticks) >> 16;
-            let (at, fraction) = (wrapped_i64(&floor_ns(&exact)), &exact - floor_ns(&exact) * UNITS_PER_NS);
+            let at = wrapped_i64(&floor_ns(&exact));
+            let fraction = &exact - floor_ns(&exact) * UNITS_PER_NS;
             let replacing = state.replacing();
             for state in [state, replacing, state.barred(), replacing.barred()] {
                 assert_eq!(state.ns_at(ticks), at, "{oracle:?} at {ticks}");

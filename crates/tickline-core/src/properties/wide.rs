@@ -17,7 +17,8 @@ pub(super) fn units(fixed: FixedNs) -> BigInt {
 }
 
 pub(super) fn floor_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
-    let (quotient, rest) = (numerator / denominator, numerator % denominator);
+    let quotient = numerator / denominator;
+    let rest = numerator % denominator;
     if rest == wide(0) || (rest < wide(0)) == (*denominator < wide(0)) {
         quotient
     } else {

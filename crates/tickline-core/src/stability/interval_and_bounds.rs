@@ -14,9 +14,9 @@ use crate::units::{FixedNs, NS_PER_S, ticks_since};
 const NARROW_PPB: u64 = 10;
 
 /// Within an interval an uncertain slope may move every line by this much, ns. The newest sample's
-/// width can't be the only limit, because a folded sample may have almost no width. The value is
-/// chosen. With a smaller one, intervals are shorter after such a sample. With a larger one, bounds
-/// grow by more until the next line.
+/// width can't be the only limit, because a folded sample may have almost no width. A choice, not a
+/// measurement. With a smaller one, intervals are shorter after such a sample. With a larger one,
+/// bounds grow by more until the next line.
 const MIN_GROWTH_NS: u64 = 20;
 
 impl StabilityMonitor {

@@ -143,7 +143,8 @@ fn rule_8_threads_that_are_stopped_within_a_swap_keep_no_clock_unbarred() {
 /// not be published.
 #[test]
 fn rule_7_no_first_line_is_published_below_a_mark_that_has_risen() {
-    let (state, slope) = (AtomicState::new(i64::MIN), Slope { bits: 1 << 47 });
+    let state = AtomicState::new(i64::MIN);
+    let slope = Slope { bits: 1 << 47 };
     let before = LineState::default().without_line(1_000);
     assert!(state.try_swap(LineState::default(), before));
     let first = before.first_publication();

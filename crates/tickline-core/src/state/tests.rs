@@ -89,7 +89,8 @@ fn successors(state: LineState) -> Vec<LineState> {
 #[test]
 #[cfg_attr(miri, ignore = "only arithmetic, which takes half a minute")]
 fn no_mixture_of_split_loads_is_used() {
-    let (mut used, mut exceptions) = (0_u64, 0_u64);
+    let mut used = 0_u64;
+    let mut exceptions = 0_u64;
     let mut histories = vec![vec![line(slope_of(1_000_000_000)).with_b(5)]];
     for _ in 1..6 {
         let longer = |history: &Vec<LineState>| {

@@ -125,7 +125,8 @@ impl AtomicState {
     /// Swaps `from` for `to` if the state is `from`. Returns the state that it found. The processor
     /// must have the instruction.
     fn compare_exchange(&self, from: LineState, to: LineState) -> LineState {
-        let (mut m, mut b) = (from.m, from.b.cast_unsigned());
+        let mut m = from.m;
+        let mut b = from.b.cast_unsigned();
         // This is not `core::arch::x86_64::cmpxchg16b`, which without optimisation calls into
         // libatomic.
         // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid

@@ -39,8 +39,8 @@
 //! | `steal` in `/proc/stat` | it has units of 10 ms, it is the CPU's and not the thread's, and a read takes tens of us |
 //!
 //! A thread that blocked (slept, waited for a lock or for I/O) did not run either, and this time is
-//! the routine's own. A thread that wakes up is queued, too, so even a part of the run delay is. So
-//! nothing is subtracted for a window in which the thread blocked.
+//! the routine's own. After it has woken up, it waits in the queue, so a part of its run delay is
+//! the routine's own, too. So nothing is subtracted for a window in which the thread blocked.
 //!
 //! A thread that yields (`sched_yield`: spin locks, `yield_now` in a loop) does not block. It stays
 //! runnable, so the kernel counts the time until its next turn as run delay. This time is the

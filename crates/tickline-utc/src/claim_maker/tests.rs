@@ -186,7 +186,8 @@ proptest! {
         let rates_ppb = Interval::between(least_ppb, greatest_ppb);
         let usual = report_of(0, 0).unwrap();
         let report = Report { offset_ns, request_ns, rates_ppb, valid_ns: report_ns, leap_second_today, ..usual };
-        let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));
+        let width_ns = width_ns.max(0);
+        let raw_ns = raw_ns.max(0);
         let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) };
         let like = Moment { realtime_ns: START_NS, suspended_ns: 0, ..odd };
         let mut maker = ClaimMaker::default();

@@ -118,7 +118,8 @@ fn a_counter_that_is_set_back_before_its_rate_is_known_is_a_disruption() {
 #[test]
 fn a_rate_follows_the_counter() {
     for change in [-30, 30] {
-        let (mut maker, mut ticks) = (ClaimMaker::default(), 0_u64);
+        let mut maker = ClaimMaker::default();
+        let mut ticks = 0_u64;
         for second in 0..500 {
             let at = Moment {
                 ticks: Some(ticks),

@@ -197,7 +197,8 @@ impl Tracking {
 /// `Float` of `candm.h`, an exponent of 7 bits and a coefficient of 25, both with a sign, in units
 /// of 1 / `unit`, rounded down.
 fn scaled(bits: u32, unit: i64) -> i64 {
-    let (exponent, coefficient) = (bits.cast_signed() >> 25, bits.cast_signed() << 7 >> 7);
+    let exponent = bits.cast_signed() >> 25;
+    let coefficient = bits.cast_signed() << 7 >> 7;
     // BOUND: below 2^24 * 2^30 * 2^38.
     let value = i128::from(coefficient) * i128::from(unit);
     let places = exponent - 25;

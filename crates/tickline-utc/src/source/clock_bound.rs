@@ -154,7 +154,8 @@ impl Segment {
             Some(Self(bytes))
         };
         for _ in 0..8 {
-            let (first, second) = (copy()?, copy()?);
+            let first = copy()?;
+            let second = copy()?;
             if first == second && first.half(GENERATION_AT) % 2 == 0 {
                 return Some(first);
             }
@@ -180,7 +181,8 @@ impl Segment {
 
     /// A `timespec`, ns.
     fn time_ns(&self, at: usize) -> i64 {
-        let (seconds, nanos) = (self.long(at).cast_signed(), self.long(at + 8).cast_signed());
+        let seconds = self.long(at).cast_signed();
+        let nanos = self.long(at + 8).cast_signed();
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 
@@ -285,7 +287,8 @@ impl Segment {
             >> places(PERIOD_ERR_SHIFT_AT).min(127);
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The time of 2^48 ticks by the daemon, against `CLOCK_MONOTONIC_RAW`.
-        let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slopes.least));
+        let utc = in_ns(1 << SLOPE_BITS)?;
+        let raw = i128::from(slopes.least);
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // The uncertainty of that rate.
         let width = u128::from(slopes.greatest.saturating_sub(slopes.least));

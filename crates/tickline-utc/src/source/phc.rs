@@ -155,7 +155,8 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_clock_that_cannot_be_opened_makes_the_clocks_unknown() {
         let root = std::env::temp_dir().join(format!("tickline-devices-{}", std::process::id()));
-        let (classes, folder) = (root.join("class"), root.join("dev"));
+        let classes = root.join("class");
+        let folder = root.join("dev");
         let clocks = || clocks_of(&classes, &folder).map(|clocks| clocks.len());
         assert_eq!(clocks(), None, "no sysfs");
         std::fs::create_dir_all(&classes).unwrap();

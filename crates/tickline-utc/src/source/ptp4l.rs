@@ -360,7 +360,8 @@ impl PtpStatus {
                 self.time_flags = *data.get(2)?;
             }
             PORT_DATA_SET => {
-                let (state, mechanism) = (*data.get(10)?, *data.get(23)?);
+                let state = *data.get(10)?;
+                let mechanism = *data.get(23)?;
                 let port_state = match state {
                     SLAVE => PortState::Slave,
                     UNCALIBRATED => PortState::Uncalibrated,

@@ -243,10 +243,8 @@ mod tests {
     fn a_machine_without_a_line_for_each_cpu_is_told_which_settings_it_can_have() {
         let error = no_line_per_cpu(Unmet::CpuIds(5_000));
         assert_eq!(error.kind(), ErrorKind::LinePerCpuUnsupported);
-        let (unmet, remedy) = (
-            Unmet::CpuIds(5_000),
-            "choose LinePerCpu::Auto or LinePerCpu::Off",
-        );
+        let unmet = Unmet::CpuIds(5_000);
+        let remedy = "choose LinePerCpu::Auto or LinePerCpu::Off";
         assert_eq!(
             error.to_string(),
             format!("there can't be a line for each CPU: {unmet}; {remedy}")

@@ -255,7 +255,8 @@ mod tests {
     /// A fast clock with this frequency and this bound.
     fn fast(frequency_hz: Option<u64>, bound_ns: Option<u64>) -> Status {
         let mut status = status(ClockState::Fast, Driver::Thread);
-        (status.frequency_hz, status.bound_ns) = (frequency_hz, bound_ns);
+        status.frequency_hz = frequency_hz;
+        status.bound_ns = bound_ns;
         status
     }
 

@@ -53,25 +53,23 @@ fn a_converted_instant_is_within_its_error() {
 fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
-            let (before, now, after) = (
-                clock.unix_reading(),
-                clock.now_ordered(),
-                clock.unix_reading(),
-            );
+            let before = clock.unix_reading();
+            let now = clock.now_ordered();
+            let after = clock.unix_reading();
             let bound_ns = || {
                 clock
                     .engine()
                     .read_ordered_bounded()
                     .map(|read| read.bounds.unix_bound_ns + 1)
             };
-            let (bound_before, anchor, bound_after) = (bound_ns(), clock.unix_anchor(), bound_ns());
+            let bound_before = bound_ns();
+            let anchor = clock.unix_anchor();
+            let bound_after = bound_ns();
             assert!(
                 bound_before != bound_after || bound_after.is_none_or(|ns| ns == anchor.error_ns)
             );
-            let (time, error) = (
-                anchor.to_unix(now),
-                anchor.error() + clock.reading().width(),
-            );
+            let time = anchor.to_unix(now);
+            let error = anchor.error() + clock.reading().width();
             assert!(
                 time + error >= before.earliest(),
                 "{time:?} + {error:?} is before {before:?}"
@@ -89,7 +87,8 @@ fn an_instant_as_unix_time_is_the_unix_time() {
 #[test]
 fn a_preemption_between_two_clocks_is_in_no_anchor() {
     for late in [1, 2, 4] {
-        let (count, now_ns) = (Cell::new(0), Cell::new(0));
+        let count = Cell::new(0);
+        let now_ns = Cell::new(0);
         let read = || {
             count.set(count.get() + 1);
             now_ns.set(now_ns.get() + if count.get() <= late { 8_000_000 } else { 30 });

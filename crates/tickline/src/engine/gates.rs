@@ -217,7 +217,7 @@ impl Engine {
             None => code_of(verdict.closed_by()),
             warning => code_of(warning) | WARNING,
         };
-        // ORDERING: Relaxed, a single value. The keeper's word, which the judge exchanges
+        // ORDERING: Relaxed, a single value. The keeper's word, which settling exchanges
         // afterwards, orders it before the stage.
         self.verdicts[verdict.gate() as usize].store(code, Ordering::Relaxed);
     }

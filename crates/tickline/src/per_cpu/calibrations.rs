@@ -54,10 +54,8 @@ impl CpuCalibrations {
         let ids = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
         let mut first = None;
         for cpu in (self.first..ids).chain(0..self.first) {
-            let (control, record) = (
-                &mut self.cpus[cpu as usize],
-                &cpu_lines.records[cpu as usize],
-            );
+            let control = &mut self.cpus[cpu as usize];
+            let record = &cpu_lines.records[cpu as usize];
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
             if affinity.former().contains(cpu) {
                 // The thread calibrates this CPU without a request. A request that stayed would

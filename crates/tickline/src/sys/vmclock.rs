@@ -99,7 +99,8 @@ impl VmClock {
     unsafe fn accept(&self, memory: NonNull<VmClockAbi>) -> bool {
         // SAFETY: the caller guarantees that `memory` is aligned and readable; any bytes are valid.
         let vmclock = unsafe { memory.as_ref() };
-        let (none, mapped) = ((&raw const NONE).cast_mut(), memory.as_ptr());
+        let none = (&raw const NONE).cast_mut();
+        let mapped = memory.as_ptr();
         // ORDERING: Relaxed, the hypervisor has written it before the guest began.
         vmclock.magic.load(Ordering::Relaxed) == MAGIC
             // ORDERING: Release, pairs with the Acquire load in `marker`: the VMClock is mapped. No

@@ -63,7 +63,8 @@ mod tests {
     /// another clocksource.
     fn facts_with_an_unused_counter() -> Facts {
         let mut facts = collected();
-        (facts.may_read_counter, facts.has_counter) = (true, true);
+        facts.may_read_counter = true;
+        facts.has_counter = true;
         facts.switched_off_by = None;
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,
@@ -102,7 +103,8 @@ mod tests {
     /// Facts about a counter that may be used, after this change.
     fn usable_but(change: impl FnOnce(&mut Facts)) -> Facts {
         let mut facts = Facts::UNKNOWN;
-        (facts.may_read_counter, facts.has_counter) = (true, true);
+        facts.may_read_counter = true;
+        facts.has_counter = true;
         facts.switched_off_by = None;
         change(&mut facts);
         facts

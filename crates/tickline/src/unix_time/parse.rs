@@ -166,7 +166,8 @@ impl Parser<'_> {
             return Ok(0);
         }
         self.at += 1;
-        let (mut ns, mut unit_ns) = (self.digit("fraction")? * 100_000_000, 10_000_000);
+        let mut ns = self.digit("fraction")? * 100_000_000;
+        let mut unit_ns = 10_000_000;
         while self.next().is_some_and(|byte| byte.is_ascii_digit()) {
             ns += self.digit("fraction")? * unit_ns;
             unit_ns /= 10; // 0 from the tenth digit on
@@ -222,11 +223,10 @@ fn parse(text: &[u8]) -> Result<UnixTime, Problem> {
 /// last day of its year.
 fn days_from_month(year: i64, month: i64) -> i64 {
     let months_from_march = year * 12 + month - 3;
-    let (year, month_from_march) = (
-        months_from_march.div_euclid(12),
-        months_from_march.rem_euclid(12),
-    );
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let year = months_from_march.div_euclid(12);
+    let month_from_march = months_from_march.rem_euclid(12);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
     // From March on, any five months have 153 days.
     let day_of_year = (153 * month_from_march + 2) / 5;
     let leap_days = year_of_era / 4 - year_of_era / 100;

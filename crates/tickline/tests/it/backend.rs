@@ -317,7 +317,8 @@ fn a_panic_of_a_backend_ends_the_process() {
         return;
     }
     let output = started_again(NAME).output().expect("this test, once more");
-    let (text, error) = (output.stdout, output.stderr);
+    let text = output.stdout;
+    let error = output.stderr;
     let [text, error] = [text, error].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(!output.status.success(), "{text}");
     assert!(!text.contains("the panic was caught"), "{text}");

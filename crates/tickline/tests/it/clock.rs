@@ -420,7 +420,9 @@ fn the_bounds_of_the_line_convert_a_tick() {
     // The line may end while this thread waits for a CPU. There are no bounds then.
     let mut found = None;
     wait_until(&clock, || {
-        let (before, ticks, after) = (clock.reading(), counter.now_ordered(), clock.reading());
+        let before = clock.reading();
+        let ticks = counter.now_ordered();
+        let after = clock.reading();
         found = clock.bounds().map(|bounds| (before, ticks, after, bounds));
         found.is_some()
     });

@@ -19,9 +19,11 @@ proptest! {
     /// Exact in the range, and the nearest end beyond it.
     #[test]
     fn an_anchor_adds_one_difference(ns in nanos()) {
-        let (anchor, at) = (Anchor::unix(), Instant::now());
+        let anchor = Anchor::unix();
+        let at = Instant::now();
         let difference = i128::from(anchor.to_unix(at).as_nanos()) - i128::from(at.as_nanos());
-        let (instant, time) = (Instant::from_signed_nanos(ns.cast_signed()), UnixTime::from_nanos(ns));
+        let instant = Instant::from_signed_nanos(ns.cast_signed());
+        let time = UnixTime::from_nanos(ns);
         let later = i128::from(ns.cast_signed()) + difference;
         let earlier = i128::from(ns) - difference;
         let nearest_unix = u64::try_from(later.clamp(0, u64::MAX.into())).expect("clamped");
@@ -43,7 +45,8 @@ proptest! {
         let units_ns = [1_000_000_000, 1_000_000, 1_000];
         prop_assert_eq!(whole.map(UnixTime::as_nanos), units_ns.map(|unit_ns| ns - ns % unit_ns));
         prop_assert_eq!((time.as_millis(), time.as_micros()), (ns / 1_000_000, ns / 1_000));
-        let (seconds, rest_ns) = (time.as_secs(), time.subsec_nanos());
+        let seconds = time.as_secs();
+        let rest_ns = time.subsec_nanos();
         prop_assert_eq!((seconds, u64::from(rest_ns)), (ns / 1_000_000_000, ns % 1_000_000_000));
         prop_assert_eq!(format!("{time:?}"), format!("UnixTime({seconds}.{rest_ns:09})"));
     }
@@ -99,7 +102,8 @@ mod linux {
         /// Instants of std that are out of the range saturate.
         #[test]
         fn std_times_out_of_range_saturate(seconds in 18_446_744_074..1_u64 << 40) {
-            let (anchor, away) = (Anchor::std(), Duration::from_secs(seconds));
+            let anchor = Anchor::std();
+            let away = Duration::from_secs(seconds);
             prop_assert_eq!(anchor.to_instant(StdInstant::now() + away), Instant::MAX);
             prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::MIN);
         }
@@ -196,7 +200,8 @@ proptest! {
     #[test]
     fn numbers_in_json_lose_nothing(ns in any::<u64>()) {
         let signed_ns = ns.cast_signed();
-        let (instant, time) = (Instant::from_signed_nanos(signed_ns), UnixTime::from_nanos(ns));
+        let instant = Instant::from_signed_nanos(signed_ns);
+        let time = UnixTime::from_nanos(ns);
         let text = serde_json::to_string(&(instant, time)).unwrap();
         prop_assert_eq!(&text, &format!("[{signed_ns},{ns}]"));
         prop_assert_eq!(serde_json::from_str::<(Instant, UnixTime)>(&text).unwrap(), (instant, time));
@@ -295,7 +300,8 @@ fn microseconds_beyond_the_limit_panic_with_value_and_limit() {
 #[test]
 fn a_unix_time_beyond_the_limit_panics_at_the_call() {
     let first = Arc::new(Mutex::new(None));
-    let (stored, thread) = (Arc::clone(&first), std::thread::current().id());
+    let stored = Arc::clone(&first);
+    let thread = std::thread::current().id();
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         others(panic);

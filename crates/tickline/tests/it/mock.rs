@@ -112,7 +112,8 @@ fn a_clock_of_a_mock_shows_its_time_on_all_threads() {
 #[test]
 fn all_clocks_of_a_mock_show_one_time() {
     let mock = MockClock::new();
-    let (first, second) = (mock.clock(), mock.clock());
+    let first = mock.clock();
+    let second = mock.clock();
     mock.advance(Duration::from_secs(4));
     assert_eq!(first.now(), second.now());
 }
@@ -189,7 +190,8 @@ fn a_mock_that_is_not_active_leaves_the_default_clock_alone() {
 fn an_active_mock_does_not_change_what_a_clock_as_a_value_shows() {
     let mock = MockClock::new();
     mock.advance(Duration::from_secs(4));
-    let (clock, now) = (mock.clock(), mock.clock().now());
+    let clock = mock.clock();
+    let now = mock.clock().now();
     let _active = MockClock::new().activate();
     assert_eq!(clock.now(), now);
     assert_ne!(Instant::now(), now);
@@ -198,10 +200,13 @@ fn an_active_mock_does_not_change_what_a_clock_as_a_value_shows() {
 /// Symptom: the drop of one guard ended a later activation of the same mock.
 #[test]
 fn a_guard_ends_its_own_activation() {
-    let (mock, other) = (MockClock::new(), MockClock::new());
+    let mock = MockClock::new();
+    let other = MockClock::new();
     mock.advance(Duration::from_secs(4));
     let now = mock.clock().now();
-    let (first, second, _third) = (mock.activate(), other.activate(), mock.activate());
+    let first = mock.activate();
+    let second = other.activate();
+    let _third = mock.activate();
     drop(first);
     assert_eq!(Instant::now(), now, "the last one activated");
     drop(second);
@@ -249,7 +254,8 @@ fn the_unix_time_of_a_mock_begins_at_the_new_year_of_2026() {
 
 #[test]
 fn a_mock_is_not_waited_for() {
-    let (start, timeout) = (std::time::Instant::now(), Duration::from_secs(20));
+    let start = std::time::Instant::now();
+    let timeout = Duration::from_secs(20);
     let status = MockClock::new().clock().wait_until_decided(timeout);
     assert_eq!(status.state, ClockState::Mock);
     assert!(start.elapsed() < timeout, "it used up its timeout");
@@ -312,7 +318,8 @@ mod paused {
     fn a_second_wait_on_a_paused_clock_ends_at_its_deadline() {
         run(async {
             let clock = MockClock::from_tokio().clock();
-            let (first, second) = (Duration::from_secs(60), Duration::from_secs(90));
+            let first = Duration::from_secs(60);
+            let second = Duration::from_secs(90);
             let start = clock.now();
             assert!(ends_in_time(&clock, start + first).await);
             assert!(ends_in_time(&clock, start + second).await, "the second");

@@ -179,7 +179,8 @@ fn readings_on_one_cpu_are_in_order() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for cpu in own_cpus().into_iter().take(2) {
-            let (clock, stop) = (&clock, &stop);
+            let clock = &clock;
+            let stop = &stop;
             scope.spawn(move || {
                 run_on(cpu);
                 let mut last = tickline::Instant::ZERO;
@@ -281,7 +282,8 @@ fn a_forked_child_leaves_the_cpus_lines() {
             for _ in 0..100 {
                 core::hint::black_box(clock.now());
             }
-            let (after, status) = (clock.now().as_nanos(), clock.status());
+            let after = clock.now().as_nanos();
+            let status = clock.status();
             assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
         });
     });

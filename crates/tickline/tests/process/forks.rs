@@ -85,7 +85,8 @@ fn an_inherited_guard_does_not_stop_the_childs_own_thread() {
 fn a_child_forked_during_a_comparison_compares_for_itself() {
     drop(Clock::builder().probes(Probes::Minimal).build().unwrap()); // so there is no fork token
     let start = || Clock::builder().trust(Trust::Measured).build().unwrap();
-    let (clock, begun) = (start(), Instant::now());
+    let clock = start();
+    let begun = Instant::now();
     while threads_named("tickline-cmp").is_empty() {
         if clock.status().comparison != CounterComparison::Pending || begun.elapsed().as_secs() > 5
         {

@@ -432,7 +432,8 @@ fn a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups() {
             return 4;
         }
         // The time contains both counts: this thread may wait for a CPU between any two calls.
-        let (begun, before) = (Instant::now(), wake_ups());
+        let begun = Instant::now();
+        let before = wake_ups();
         std::thread::sleep(INTERVAL * 20);
         let woken = u128::from(wake_ups() - before);
         let intervals = begun.elapsed().as_nanos() / INTERVAL.as_nanos();

@@ -292,7 +292,8 @@ fn a_process_that_was_stopped_goes_on_at_the_present_time() {
             .unwrap();
         let fast = wait_until_fast(&clock).is_some();
         for _ in 0..3 {
-            let (last, stopped_at) = (clock.now_ordered().as_nanos(), monotonic_ns());
+            let last = clock.now_ordered().as_nanos();
+            let stopped_at = monotonic_ns();
             // A shell stops this process, all its threads, and continues it a while later.
             assert!(
                 Command::new("sh")

@@ -57,7 +57,8 @@ fn a_start_with_real_time_priority_does_not_starve_beside_others() {
     if !share_one_cpu() {
         return skip("no limit of real-time threads, or no affinity");
     }
-    let (others, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+    let others = AtomicU32::new(0);
+    let is_over = AtomicBool::new(false);
     let cycle = || drop(tickline::start().unwrap());
     let done = std::thread::scope(|scope| {
         scope.spawn(|| {

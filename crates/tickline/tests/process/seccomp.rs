@@ -240,7 +240,8 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
             return CANNOT;
         }
         let publications = || clock.status().events.get(Event::Replacement);
-        let (recent, before) = (clock.recent(), publications());
+        let recent = clock.recent();
+        let before = publications();
         let goes_on_there = || clock.recent() != recent && (!fast || publications() > before);
         let mut last = 0;
         // For 0.2 s, and on a busy machine until the thread has gone on, for 10 s at most.

@@ -28,7 +28,8 @@ static BACK: AtomicU32 = AtomicU32::new(0);
 
 /// Runs iterations and readings for a second. It may not allocate: both processes run it at once.
 fn use_clock(clock: &Clock) {
-    let (start_ns, mut last_ns) = (monotonic_ns(), 0);
+    let start_ns = monotonic_ns();
+    let mut last_ns = 0;
     loop {
         clock.maintain();
         for _ in 0..50 {

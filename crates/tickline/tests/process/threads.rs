@@ -88,7 +88,8 @@ fn own_stack_bytes() -> usize {
     // SAFETY: this thread runs, and `attributes` is valid for a write.
     let error = unsafe { libc::pthread_getattr_np(thread, &raw mut attributes) };
     assert_eq!(error, 0);
-    let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
+    let mut start = std::ptr::null_mut();
+    let mut bytes = 0;
     // SAFETY: `attributes` was filled, and both results are valid for a write.
     let error = unsafe {
         libc::pthread_attr_getstack(&raw const attributes, &raw mut start, &raw mut bytes)
@@ -122,7 +123,8 @@ fn the_thread_wakes_up_only_for_its_iterations() {
     };
     let lines = || clock.status().events.get(Event::Replacement);
     // The time of the first count contains that of the second, so a thread that is late adds lines.
-    let (lines_before, woken_before) = (lines(), wake_ups());
+    let lines_before = lines();
+    let woken_before = wake_ups();
     wait_until(clock, || lines() >= lines_before + LINES);
     let woken = wake_ups() - woken_before;
     let published = lines() - lines_before;
@@ -133,7 +135,8 @@ fn the_thread_wakes_up_only_for_its_iterations() {
 }
 
 fn guards_share_the_thread_until_the_last_is_dropped() {
-    let (first, second) = (tickline::start().unwrap(), tickline::start().unwrap());
+    let first = tickline::start().unwrap();
+    let second = tickline::start().unwrap();
     await_tickline_threads(1);
     drop(first);
     await_tickline_threads(1);
@@ -319,7 +322,9 @@ fn the_recent_time_is_stored_between_recalibrations() {
     }
     wait_until(&clock, || clock.status().interval_ns > Some(200_000_000));
     let recalibrations = || clock.status().events.get(Event::Replacement);
-    let (before, mut last, mut stored) = (recalibrations(), clock.recent(), 0);
+    let before = recalibrations();
+    let mut last = clock.recent();
+    let mut stored = 0;
     wait_until(&clock, || {
         let recent = clock.recent();
         stored += u64::from(recent > last);

@@ -102,7 +102,8 @@ fn an_unloaded_library_stays_mapped_while_a_thread_runs_its_code() {
             let count = status_field(thread, "voluntary_ctxt_switches:").expect("the thread");
             count.parse().unwrap()
         };
-        let (start, before) = (Instant::now(), sleeps());
+        let start = Instant::now();
+        let before = sleeps();
         while sleeps() < before + 3 {
             assert!(start.elapsed() < Duration::from_secs(20), "it does not run");
             std::thread::sleep(Duration::from_millis(1));

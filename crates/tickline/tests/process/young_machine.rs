@@ -40,8 +40,10 @@ fn run_after_a_second(body: fn()) {
 /// Symptom: `-` panicked in the first hour of a machine, and std's does not.
 fn an_hour_is_subtracted_as_by_std() {
     run_after_a_second(|| {
-        let (now, std_now) = (Instant::now(), std::time::Instant::now());
-        let (ago, std_ago) = (now - HOUR, std_now - HOUR);
+        let now = Instant::now();
+        let std_now = std::time::Instant::now();
+        let ago = now - HOUR;
+        let std_ago = std_now - HOUR;
         assert_eq!(now - ago, std_now - std_ago);
         assert!(ago < now && std_ago < std_now);
         assert!(ago + HOUR == now && std_ago + HOUR == std_now);
@@ -50,7 +52,8 @@ fn an_hour_is_subtracted_as_by_std() {
 
 fn an_hour_is_subtracted_with_a_check_as_by_std() {
     run_after_a_second(|| {
-        let (now, std_now) = (Instant::now(), std::time::Instant::now());
+        let now = Instant::now();
+        let std_now = std::time::Instant::now();
         assert_eq!(now.checked_sub(HOUR), Some(now - HOUR));
         assert_eq!(std_now.checked_sub(HOUR), Some(std_now - HOUR));
     });
@@ -58,8 +61,10 @@ fn an_hour_is_subtracted_with_a_check_as_by_std() {
 
 fn the_time_since_an_hour_ago_is_as_by_std() {
     run_after_a_second(|| {
-        let (now, std_now) = (Instant::now(), std::time::Instant::now());
-        let (ago, std_ago) = (now - HOUR, std_now - HOUR);
+        let now = Instant::now();
+        let std_now = std::time::Instant::now();
+        let ago = now - HOUR;
+        let std_ago = std_now - HOUR;
         assert_eq!(now.duration_since(ago), std_now.duration_since(std_ago));
         assert_eq!(ago.duration_since(now), std_ago.duration_since(std_now));
         assert_eq!(

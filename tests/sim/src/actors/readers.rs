@@ -9,11 +9,12 @@ use crate::check::{Begin, ONE_LINE, ReadKind, ReadPath, TrackPoint};
 use crate::machine::PS;
 use crate::world::{Actor, ClockRead, Step};
 
-/// Readers begin to read this long before a stopped actor goes on, ps. It is chosen: 3 us, as long
-/// as some tens of readings.
+/// Readers begin to read this long before a stopped actor goes on, ps. A choice, not a measurement:
+/// 3 us, as long as some tens of readings.
 const AIM_AHEAD_PS: u64 = 3_000_000;
 
-/// The most readings in a burst, and the longest pause between two of them, ps. They are chosen.
+/// The most readings in a burst, and the longest pause between two of them, ps. A choice, not a
+/// measurement.
 const MAX_BURST: u64 = 64;
 const MAX_PAUSE_PS: u64 = 50_000;
 

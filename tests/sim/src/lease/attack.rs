@@ -53,10 +53,11 @@ pub struct Slew {
 /// If a reader's delay is longer than this, ns, it may instead last until the writer goes on.
 const LONG_NS: u64 = 10_000;
 
-/// The longest suspend, or pause of a VM, ns. It is chosen: four leases (`WriterConfig::new`).
+/// The longest suspend, or pause of a VM, ns. A choice, not a measurement: four leases
+/// (`WriterConfig::new`).
 const MAX_ASLEEP_NS: u64 = 2_000_000_000;
 
-/// The longest delay of an actor, ns. It is chosen: three leases.
+/// The longest delay of an actor, ns. A choice, not a measurement: three leases.
 const MAX_DELAY_NS: u64 = 1_500_000_000;
 
 /// The interval between samples of the clock of `tickline serve`, ns.
@@ -126,7 +127,7 @@ impl Run {
     }
 
     /// Kills the writer, closes the page, or makes the clocks do what `faults` says; in most steps
-    /// nothing. The chances are chosen, so that each happens many times in an attack.
+    /// nothing. The chances are a choice: each happens many times in an attack.
     fn inject(&mut self, faults: Faults, rng: &mut fastrand::Rng) {
         match rng.u32(..20_000) {
             0..=3 => {
@@ -212,8 +213,8 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
 }
 
 /// The time until an actor makes its next step, `pending`, ns: usually a few ns, and sometimes up
-/// to [`MAX_DELAY_NS`]. Long delays are more frequent before a writer's swap. The chances are
-/// chosen.
+/// to [`MAX_DELAY_NS`]. Long delays are more frequent before a writer's swap. The chances are a
+/// choice, not a measurement.
 fn delay(rng: &mut fastrand::Rng, actor: usize, pending: Pending) -> u64 {
     match rng.u32(..1_000) {
         0..=99 if actor == WRITER && pending == Pending::Swap => rng.u64(..MAX_DELAY_NS),

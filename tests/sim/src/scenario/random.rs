@@ -1,5 +1,5 @@
-//! Random scenarios. All numbers are chosen, up to the limits of `supported.rs`. Some are those of
-//! real machines: counters of 24 and 62.5 MHz (aarch64) and of 1 to 5 GHz, reference clocks with
+//! Random scenarios. The numbers are a choice, up to the limits of `supported.rs`. Some are those
+//! of real machines: counters of 24 and 62.5 MHz (aarch64) and of 1 to 5 GHz, reference clocks with
 //! the resolution of an HPET (70 ns), of Hyper-V (100 ns), of the ACPI timer (279 ns) and of a
 //! kernel's tick at 250 Hz (4 ms).
 

@@ -1,6 +1,6 @@
 //! The values that the simulator supports. With others it would break its own rules, not the
-//! clock's: a wrapped product, an actor without a place, a limit that does not hold. The ranges
-//! that name no other source are chosen, wider than the values of machines.
+//! clock's: a wrapped product, an actor without a place, a limit that does not hold. A range that
+//! names no other source is a choice: wider than the values of machines.
 
 use core::fmt::Display;
 use core::ops::RangeInclusive;

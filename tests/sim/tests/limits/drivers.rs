@@ -145,9 +145,9 @@ fn a_reader_that_calls_too_seldom_runs_no_iteration() {
     }
 }
 
-/// Whatever threads ask of the keeper at the same time, and while a judge is at work: a clock that
-/// is switched on, and against which no fact speaks, has a line in the end. The run itself checks
-/// that few iterations in a row find the clock barred.
+/// Whatever threads ask of the keeper at the same time, also during a judgement: a clock that is
+/// switched on, and against which no fact speaks, has a line in the end. The run itself checks that
+/// few iterations in a row find the clock barred.
 #[test]
 fn a_clock_that_nothing_keeps_barred_is_unbarred() {
     let steady = steady();

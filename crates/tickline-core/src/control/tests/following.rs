@@ -56,7 +56,8 @@ impl Stopped {
     }
 
     fn counter(&self) -> FnClock<impl Fn() -> u64 + use<>> {
-        let (machine, hz) = (self.machine, self.hz);
+        let machine = self.machine;
+        let hz = self.hz;
         FnClock(move || machine.now() / 10 * (hz / 100_000_000))
     }
 

@@ -56,10 +56,8 @@ impl Counter for Simulated {
         }
         self.now_parts.set(self.now_parts.get() + passed);
         let move_parts = self.resolution_ticks * PARTS;
-        let (moves, since) = (
-            self.now_parts.get() / move_parts,
-            self.now_parts.get() % move_parts,
-        );
+        let moves = self.now_parts.get() / move_parts;
+        let since = self.now_parts.get() % move_parts;
         let last = if self.first_tick_parts > since {
             0
         } else {
@@ -352,10 +350,8 @@ fn a_coarse_resolution_is_never_taken_for_a_smaller_one() {
         };
         // Reads that keep time with the first ticks may show anything; the waits prevent
         // that.
-        let (read_percent, jitter_percent) = (
-            1 + up_to(400),
-            up_to(200).max(if is_scaled { 0 } else { 20 }),
-        );
+        let read_percent = 1 + up_to(400);
+        let jitter_percent = up_to(200).max(if is_scaled { 0 } else { 20 });
         let interval_reads = (16 + up_to(100)) * (1 + 100 / read_percent);
         let interrupted_every = if up_to(2) == 0 { interval_reads } else { 0 };
         let machine = Simulated {
@@ -379,7 +375,8 @@ fn a_whole_resolution_is_found_where_reads_take_various_times() {
     for seed in 0..MACHINES {
         let mut rng = Rng::with_seed(seed);
         let mut up_to = |bound| rng.u64(..bound);
-        let (true_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
+        let true_ticks = 1 + up_to(60);
+        let read_ticks = 1 + up_to(100);
         let jitter_ticks = (2 * true_ticks).max(10) * (100 + up_to(100)) / 100;
         let rng = RefCell::new(Rng::with_seed(up_to(u64::MAX)));
         let machine = Simulated {

@@ -15,7 +15,8 @@ fn a_first_publication_is_followed_by_another_iteration_at_once() {
 #[test]
 fn two_iterations_in_a_row_are_followed_by_a_rest() {
     let process = leak(Process::new());
-    let (machine, interval_ns) = (process.machine(), CONFIG.interval_ns);
+    let machine = process.machine();
+    let interval_ns = CONFIG.interval_ns;
     let iterate = |next: Next<'static, HookedCell>| {
         let next = match next {
             Next::Judge(ticket) => process.settle(ticket),
@@ -53,7 +54,7 @@ fn no_common_line_comes_beside_those_of_the_cpus() {
     assert!(!process.clock.shared.cell.load().is_published());
 }
 
-/// The judge has begun the loop with another interval and cadence.
+/// The judgement has begun the loop with another interval and cadence.
 #[test]
 fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
     let process = Process::new();
@@ -200,7 +201,8 @@ fn waiting() -> Process {
     let ticket = process.clock.ask_review(process.token());
     let ticket = ticket.expect("a judged clock");
     let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
-    let (machine, decision) = (process.machine(), Decision::Closed { retry_at_ns });
+    let machine = process.machine();
+    let decision = Decision::Closed { retry_at_ns };
     _ = ticket.settle(decision, Some(machine), machine);
     process
 }
@@ -265,7 +267,7 @@ fn a_clock_is_locked_while_its_driver_is_at_work() {
     assert_eq!((is_locked_meanwhile, is_locked()), (true, false));
 }
 
-/// A judge would begin with a new one.
+/// A judgement would begin with a new one.
 #[test]
 fn the_control_loop_goes_on_after_its_driver_was_stopped() {
     let process = Process::new();

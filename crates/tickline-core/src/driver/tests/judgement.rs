@@ -130,7 +130,8 @@ fn a_driver_that_finds_the_clock_barred_learns_that_it_may_judge_again() {
         panic!("every gate is open");
     };
     process.clock.shared.bar_clock();
-    let (machine, cadence) = (process.machine(), Cadence::Scheduled);
+    let machine = process.machine();
+    let cadence = Cadence::Scheduled;
     let next = permit.iterate(CONFIG.interval_ns, cadence, machine, machine);
     assert_eq!(obstacle(next), Obstacle::Unjudged);
     assert!(matches!(process.ask(), Next::Judge(_)));

@@ -10,7 +10,8 @@ fn claim() -> Claim {
 
 /// The bounds by that claim, by the counter and by `CLOCK_MONOTONIC_RAW`, in this second.
 fn bounds_at(seconds: i64) -> [Option<[i64; 2]>; 2] {
-    let (claim, moment) = (claim(), moment(seconds));
+    let claim = claim();
+    let moment = moment(seconds);
     let readings = [
         claim.at_ticks(moment.ticks.unwrap()),
         claim.at_raw(moment.raw_ns),
@@ -94,7 +95,8 @@ fn a_source_may_let_its_claim_hold_for_a_shorter_time() {
 /// The thread may be late with the second request that its source misses.
 #[test]
 fn a_claim_holds_for_two_and_a_half_periods() {
-    let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
+    let mut maker = ClaimMaker::default();
+    let latch = ClaimLatch::new();
     for (interval_ns, last_ms) in [(0, 3_749), (2_000_000_000, 4_999)] {
         let answers = SourceAnswers {
             moment: moment(0),

@@ -146,7 +146,8 @@ fn float(value: f64) -> [u8; 4] {
     let mut exponent = (magnitude.log2() + 1.0) as i32;
     let mut coefficient = (magnitude * f64::from(25 - exponent).exp2() + 0.5) as i32;
     while coefficient > (1 << 24) - 1 {
-        (coefficient, exponent) = (coefficient >> 1, exponent + 1);
+        coefficient >>= 1;
+        exponent += 1;
     }
     let coefficient = if value < 0.0 {
         -coefficient

@@ -42,7 +42,8 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
 
 /// A second after the segment, by a clock that is 7 us behind UTC, with this marker.
 fn moment(marker: u64) -> Moment {
-    let (ticks, realtime_ns) = (AS_OF_TICKS + (1 << 31), AS_OF_NS + 1_000_000_000 - 7_000);
+    let ticks = AS_OF_TICKS + (1 << 31);
+    let realtime_ns = AS_OF_NS + 1_000_000_000 - 7_000;
     Moment {
         ticks: Some(ticks),
         realtime_ns,
@@ -95,7 +96,8 @@ fn version_3_is_the_daemons_line_by_the_counter() {
     );
     // 2^31 ticks are a second by the daemon, and 20 ppm more by `CLOCK_MONOTONIC_RAW`, whose
     // measurement may be off by 2 ppm.
-    let (rate_ppb, drift_ppb) = (-19_999, 15_000 + 954 + 1_999 + WANDER_PPB + 2);
+    let rate_ppb = -19_999;
+    let drift_ppb = 15_000 + 954 + 1_999 + WANDER_PPB + 2;
     assert_eq!(
         report.rates_ppb,
         Interval::between(rate_ppb - drift_ppb, rate_ppb + drift_ppb)
@@ -248,10 +250,8 @@ fn version_3_makes_no_claim_without_the_counter_or_its_rate() {
 fn both_versions_of_a_segment_are_one_measurement() {
     let mut maker = ClaimMaker::default();
     let mut source = |ms: i64, suspended_ns: i64| {
-        let (raw_ns, ticks) = (
-            ms * 1_000_000,
-            AS_OF_TICKS + (ms.unsigned_abs() << 31) / 1_000,
-        );
+        let raw_ns = ms * 1_000_000;
+        let ticks = AS_OF_TICKS + (ms.unsigned_abs() << 31) / 1_000;
         let realtime_ns = AS_OF_NS + raw_ns + suspended_ns;
         let at = Moment {
             raw_ns,

@@ -52,7 +52,8 @@ pub(super) fn parse(message: &[u8], id: u16) -> Option<(Header, u16, &[u8])> {
     const RESPONSE: u8 = 2;
     const MANAGEMENT_TLV: u16 = 1;
     let message = message.get(..usize::from(half(message, 2)?))?;
-    let (first, version) = (message.first()?, message.get(1)?);
+    let first = message.first()?;
+    let version = message.get(1)?;
     let is_management = first & 0xF == 0xD && version & 0xF == 2;
     let is_answer = half(message, 30)? == id && message.get(46)? & 0xF == RESPONSE;
     let is_data = half(message, TLV_AT)? == MANAGEMENT_TLV && half(message, TLV_AT + 4)? == id;

@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_error_of_silence_has_the_wait_and_the_domains() {
-        let (socket, timeout) = (SOCKET, TIMEOUT);
+        let socket = SOCKET;
+        let timeout = TIMEOUT;
         assert_eq!(
             NoAnswer::Silent { socket, timeout }.to_string(),
             "ptp4l gave no usable answer within 20ms at /var/run/ptp4lro, in any of the domains 0, 24, 44: is it \
@@ -184,7 +185,8 @@ mod tests {
 
     #[test]
     fn the_error_of_answers_that_are_not_complete_has_the_wait() {
-        let (socket, timeout) = (SOCKET, TIMEOUT);
+        let socket = SOCKET;
+        let timeout = TIMEOUT;
         assert_eq!(
             NoAnswer::Incomplete { socket, timeout }.to_string(),
             "ptp4l's answers at /var/run/ptp4lro were not all there within 20ms, or were about two \

@@ -116,7 +116,8 @@ pub(crate) fn ask(
     let client = PathSocket::bind(folder)?;
     connect(&client.socket, &folder.join(name))?;
     client.let_others_send()?;
-    let (deadline, socket) = (Deadline::after(timeout), &client.socket);
+    let deadline = Deadline::after(timeout);
+    let socket = &client.socket;
     let sent = deadline.wait(
         |timeout| socket.set_write_timeout(timeout),
         || socket.send(request),

@@ -80,7 +80,8 @@ impl RobustFutex {
     /// Lets the calling thread hold the futex until the result is dropped. `None` if the kernel has
     /// no robust lists.
     pub(crate) fn hold(&self) -> Option<RobustFutexGuard<'_>> {
-        let (mut list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
+        let mut list = ptr::null_mut::<libc::c_void>();
+        let mut length = 0_usize;
         // SAFETY: 0 is the calling thread; both places are valid for writes.
         let asked =
             unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut length) };
@@ -183,7 +184,8 @@ mod tests {
             return skip("no robust lists here");
         }
         let list = || {
-            let (mut list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
+            let mut list = ptr::null_mut::<libc::c_void>();
+            let mut length = 0_usize;
             // SAFETY: 0 is the calling thread; both places are valid for writes.
             unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut length) };
             list

@@ -154,10 +154,11 @@ mod tests {
         let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
         // SAFETY: `attributes` is valid for a write.
         unsafe { libc::pthread_attr_init(&raw mut attributes) };
-        let stack_bytes = [(); 2].map(|()| min_stack_bytes(&attributes));
+        let first_bytes = min_stack_bytes(&attributes);
+        let second_bytes = min_stack_bytes(&attributes);
         // SAFETY: `attributes` is initialised, and used no more.
         unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
-        assert!(stack_bytes[0] >= libc::PTHREAD_STACK_MIN, "{stack_bytes:?}");
-        assert_eq!(stack_bytes[1], stack_bytes[0], "it is kept");
+        assert!(first_bytes >= libc::PTHREAD_STACK_MIN, "{first_bytes}");
+        assert_eq!(second_bytes, first_bytes, "it is kept");
     }
 }

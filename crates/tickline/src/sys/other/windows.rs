@@ -13,7 +13,8 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     if unsafe { GetActiveProcessorGroupCount() } != 1 {
         return Vec::new();
     }
-    let (mut own, mut system) = (0_usize, 0_usize);
+    let mut own = 0_usize;
+    let mut system = 0_usize;
     // SAFETY: the call has no precondition, and returns a pseudo-handle that needs no closing.
     let process = unsafe { GetCurrentProcess() };
     // SAFETY: the handle is this process's, and both numbers are valid for a write.

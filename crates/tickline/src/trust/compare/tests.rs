@@ -209,10 +209,11 @@ fn a_comparison_whose_thread_has_ended_at_once_does_not_run() {
     drop(comparison); // joins no thread that was killed
 }
 
-/// Symptom, by reading: a judge took the result for pending while a preempted thread held it. Where
-/// the kernel does not use the counter, that closed the gates of a clock without a thread for good.
+/// Symptom, by reading: a judgement took the result for pending while a preempted thread held it.
+/// Where the kernel does not use the counter, that closed the gates of a clock without a thread for
+/// good.
 #[test]
-fn a_judge_that_cannot_read_the_result_leaves_it_to_the_next() {
+fn a_judgement_that_cannot_read_the_result_leaves_it_to_the_next() {
     if COUNTER.is_none() {
         return skip("no counter on this target");
     }
@@ -269,10 +270,8 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     let mut thread = ComparisonThread::default();
     thread.start_if_due();
     assert!(!thread.is_running(), "the result is fresh");
-    let (auto, off) = (
-        builder().build().unwrap(),
-        builder().line_per_cpu(LinePerCpu::Off).build().unwrap(),
-    );
+    let auto = builder().build().unwrap();
+    let off = builder().line_per_cpu(LinePerCpu::Off).build().unwrap();
     let one = |status: &Status| status.state == ClockState::Fast && status.per_cpu.is_empty();
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;

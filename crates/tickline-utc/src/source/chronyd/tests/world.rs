@@ -142,9 +142,11 @@ impl World {
     fn measure(&mut self) {
         let random = &mut self.random;
         let scale = one_of(random, [1e3, 1e5, 1e7]);
-        (self.dispersion, self.delay) = (within(random, 0.0, scale), within(random, 0.0, scale));
+        self.dispersion = within(random, 0.0, scale);
+        self.delay = within(random, 0.0, scale);
         self.ntp = self.utc + extreme(random, self.dispersion + self.delay / 2.0);
-        (self.skew, self.residual) = (within(random, 0.0, 2e-6), extreme(random, 1e-6));
+        self.skew = within(random, 0.0, 2e-6);
+        self.residual = extreme(random, 1e-6);
         let error = extreme(random, self.skew + self.residual.abs());
         let needed = (1.0 + error) / (1.0 + self.oscillator) / (1.0 + self.tick);
         self.last_offset = within(random, -1e-3, 1e-3);
@@ -161,7 +163,9 @@ impl World {
             self.slew = extreme(random, self.fastest_slew).copysign(self.ntp - self.realtime);
         }
         if one_in(random, 20) {
-            (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
+            self.realtime = self.ntp;
+            self.slew = 0.0;
+            self.was_set = true;
         }
         let offset = (self.ntp - self.realtime).abs();
         (self.error, self.error_since) =
@@ -214,7 +218,8 @@ impl World {
     fn moment(&mut self) -> Moment {
         let raw_ns = self.read(|world| world.stepped(world.raw));
         let ticks = self.read(|world| world.ticks).unsigned_abs();
-        let (ticks, suspended_ns) = (self.is_open.then_some(ticks), self.suspended as i64);
+        let ticks = self.is_open.then_some(ticks);
+        let suspended_ns = self.suspended as i64;
         let realtime_ns = START_NS + self.read(|world| world.stepped(world.realtime));
         let resolution_ns = (1.0 / self.ticks_in_ns).ceil() as i64 + 1;
         let width_ns = self.read(|world| world.stepped(world.raw)) - raw_ns + 3 * resolution_ns;
@@ -459,7 +464,8 @@ fn where_chronyd_steers_an_interval_is_hardly_wider_than_by_its_reply_alone() {
         let counts = Counts::of(worlds);
         counts.widths_ns / counts.readings as f64
     };
-    let (by_both, by_reply) = (mean_width_ns(false), mean_width_ns(true));
+    let by_both = mean_width_ns(false);
+    let by_reply = mean_width_ns(true);
     assert!(by_both < 1.01 * by_reply, "{by_both} {by_reply}");
 }
 
