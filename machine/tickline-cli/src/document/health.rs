@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::finding::{Finding, Severity, worst};
 use crate::words::code;
 
-/// The code of the finding that says why the answerer of the clocks is unknown.
+/// The code of the finding that says why the answerer of the clocks is unknown, as
+/// `diagnose/process.rs` has it.
 pub(crate) const ANSWERERS_UNKNOWN: &str = "answerers_unknown";
 
 /// The state of the machine's clocks.
