@@ -183,7 +183,7 @@ fn info(document: &Document) -> Gauge {
         ("kernel", or_unknown(&machine.kernel)),
         (
             "hypervisor",
-            or_unknown(&machine.hypervisor.as_ref().map(code)),
+            or_unknown(&machine.hypervisor.as_ref().map(ToString::to_string)),
         ),
         ("cpu", or_unknown(&machine.cpu)),
     ];

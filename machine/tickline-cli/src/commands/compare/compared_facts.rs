@@ -123,6 +123,10 @@ impl Facts {
         }
     }
 
+    fn add_code(&mut self, name: &str, value: Option<&impl ToString>) {
+        self.add_words(name, value.map(ToString::to_string).as_deref());
+    }
+
     fn add_is_so(&mut self, name: &str, is_so: Option<bool>) {
         if let Some(is_so) = is_so {
             self.add(name, None, FactValue::IsSo(is_so));
@@ -240,9 +244,9 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.add_words("kernel command line", kernel_command_line.as_deref());
     facts.add_words("clocksource", clocksource.as_deref());
     facts.add_words("available clocksources", available_clocksources.as_deref());
-    facts.add_words("hypervisor", hypervisor.as_ref().map(code).as_deref());
+    facts.add_code("hypervisor", hypervisor.as_ref());
     facts.add_words("product", product.as_deref());
-    facts.add_words("cloud", cloud.as_ref().map(code).as_deref());
+    facts.add_code("cloud", cloud.as_ref());
     if let Some(cpuid) = cpuid {
         add_cpuid(cpuid, facts);
     }
@@ -264,8 +268,8 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
-        facts.add_words("ignored answer, channel", Some(&code(&answer.channel)));
-        facts.add_words("ignored answer, reason", Some(&code(&answer.reason)));
+        facts.add_code("ignored answer, channel", Some(&answer.channel));
+        facts.add_code("ignored answer, reason", Some(&answer.reason));
     }
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
@@ -365,8 +369,5 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
     facts.add_is_so("ntp daemon, synchronised", Some(*synchronised));
     facts.add_words("ntp daemon, reference", reference.as_deref());
     facts.add_count("ntp daemon, stratum", *stratum);
-    facts.add_words(
-        "ntp daemon, asked by",
-        channel.as_ref().map(code).as_deref(),
-    );
+    facts.add_code("ntp daemon, asked by", channel.as_ref());
 }
