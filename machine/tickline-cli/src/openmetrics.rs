@@ -195,17 +195,10 @@ fn info(document: &Document) -> Gauge {
 }
 
 fn health(document: &Document) -> Gauge {
-    const LEVELS: [Level; 5] = [
-        Level::Ok,
-        Level::Unsure,
-        Level::Slow,
-        Level::Wrong,
-        Level::Unknown,
-    ];
     let samples = document.health.iter().flat_map(|health| {
-        LEVELS.map(|level| Sample {
-            labels: vec![("level", code(level))],
-            figure: f64::from(level == health.level),
+        Level::ALL.iter().map(move |level| Sample {
+            labels: vec![("level", level.code().to_owned())],
+            figure: f64::from(*level == health.level),
         })
     });
     Gauge::labelled(

@@ -156,7 +156,7 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose::findings(document);
     let mut facts = Facts::default();
     let level = Health::new(document, &findings).level;
-    facts.add_words("health", Some(&code(level)));
+    facts.add_words("health", Some(level.code()));
     for finding in &findings {
         let name = format!("finding {}", finding.code);
         let severity = FactValue::Words(code(finding.severity));

@@ -86,7 +86,7 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 class=(code(level)) { (document.headline().unwrap_or_default()) @if unsynchronised { " CPUs are unsynchronised." } }
+            h1 class=(level.code()) { (document.headline().unwrap_or_default()) @if unsynchronised { " CPUs are unsynchronised." } }
             p.result { (document.result) }
             @if let Some(note) = document.build_note() { p.result { strong { (note) } } }
             ul.figures {
