@@ -212,7 +212,7 @@ fn findings(findings: &[Finding]) -> Gauge {
     let sample = |finding: &Finding| {
         Sample::of_labels(vec![
             ("code", finding.code.to_owned()),
-            ("severity", code(finding.severity)),
+            ("severity", finding.severity.code().to_owned()),
         ])
     };
     Gauge::labelled(

@@ -7,7 +7,7 @@ use crate::document::{Document, Health};
 use crate::float::signed_f64;
 use crate::machine::{Cpuid, Machine, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
 use crate::measure::served_by::ServedBy;
-use crate::words::{code, plain};
+use crate::words::plain;
 
 /// The value of a fact.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -159,7 +159,7 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     facts.add_words("health", Some(level.code()));
     for finding in &findings {
         let name = format!("finding {}", finding.code);
-        let severity = FactValue::Words(code(finding.severity));
+        let severity = FactValue::Words(finding.severity.code().to_owned());
         facts.0.push(Fact {
             is_finding: true,
             ..Fact::new(&name, None, severity)

@@ -15,7 +15,7 @@ use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
-use crate::words::{UNKNOWN, code, time};
+use crate::words::{UNKNOWN, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
@@ -112,8 +112,8 @@ fn findings(found: &[Finding]) -> Markup {
                 p { "No call for the time is slow here, and no clock was found to step, by these measurements." }
             }
             @for finding in found {
-                article class=(code(finding.severity)) {
-                    h3 { span.severity { (code(finding.severity)) } " " (finding.what) " " span.quiet { "[" (finding.code) "]" } }
+                article class=(finding.severity.code()) {
+                    h3 { span.severity { (finding.severity.code()) } " " (finding.what) " " span.quiet { "[" (finding.code) "]" } }
                     dl {
                         @for (name, detail) in finding.details() {
                             dt { (name) }
