@@ -15,7 +15,7 @@ use crate::float::{as_f64, signed_f64};
 use crate::machine::{Leap, Machine, Ntp, NtpDaemon};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
-use crate::words::{UNKNOWN, code};
+use crate::words::UNKNOWN;
 
 /// A gauge. Without a sample it is not written.
 pub(crate) struct Gauge {
@@ -276,17 +276,10 @@ fn ntp(ntp: Option<&Ntp>) -> [Gauge; 9] {
 
 /// The leap second, by the kernel or the NTP daemon.
 fn leap(leap: Option<Leap>) -> Gauge {
-    const STATES: [Leap; 5] = [
-        Leap::None,
-        Leap::Insert,
-        Leap::Delete,
-        Leap::InProgress,
-        Leap::Done,
-    ];
     let samples = leap.into_iter().flat_map(|leap| {
-        STATES.map(|state| Sample {
-            labels: vec![("state", code(state))],
-            figure: f64::from(state == leap),
+        Leap::ALL.iter().map(move |state| Sample {
+            labels: vec![("state", state.code().to_owned())],
+            figure: f64::from(*state == leap),
         })
     });
     Gauge::labelled(
