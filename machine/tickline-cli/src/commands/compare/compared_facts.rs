@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::diagnose;
-use crate::document::{Document, Health};
+use crate::document::{Document, Health, Level};
 use crate::float::signed_f64;
 use crate::machine::{Cpuid, Machine, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
 use crate::measure::served_by::ServedBy;
@@ -14,6 +14,7 @@ use crate::words::plain;
 #[serde(untagged)]
 pub(super) enum FactValue {
     Words(String),
+    Health(Level),
     AnsweredBy(ServedBy),
     IsSo(bool),
     Whole(i64),
@@ -28,7 +29,7 @@ impl FactValue {
     /// The value, if it is a figure.
     pub(super) fn figure(&self) -> Option<f64> {
         match self {
-            Self::Words(_) | Self::AnsweredBy(_) | Self::IsSo(_) => None,
+            Self::Words(_) | Self::Health(_) | Self::AnsweredBy(_) | Self::IsSo(_) => None,
             Self::Whole(value) => Some(signed_f64(*value)),
             Self::Figure(value) => Some(*value),
         }
@@ -43,6 +44,7 @@ impl FactValue {
     pub(super) fn cell(&self) -> String {
         match self {
             Self::Words(words) => plain(words),
+            Self::Health(level) => level.code().to_owned(),
             Self::AnsweredBy(served_by) => served_by.words().to_owned(),
             Self::IsSo(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
             Self::Whole(value) => value.to_string(),
@@ -156,7 +158,7 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose::findings(document);
     let mut facts = Facts::default();
     let level = Health::new(document, &findings).level;
-    facts.add_words("health", Some(level.code()));
+    facts.add("health", None, FactValue::Health(level));
     for finding in &findings {
         let name = format!("finding {}", finding.code);
         let severity = FactValue::Words(finding.severity.code().to_owned());
