@@ -1,11 +1,11 @@
 //! Enums whose values have stable codes.
 
-/// Declares a public enum from one list, with lines like `Value => "code"`, or `Value = 3 => "code"`
-/// for a value with a number of its own. The crates on top of this one declare their reasons,
-/// sources and phases by it, so that all of them can be logged and counted alike.
+/// Declares an enum from one list, with lines like `Value => "code"`, or `Value = 3 => "code"` for
+/// a value with a number of its own. The crates on top of this one declare their reasons, sources
+/// and phases by it, so that all of them can be logged and counted alike.
 ///
-/// The enum is `#[non_exhaustive]`, and needs at least the attribute `#[derive(Clone, Copy)]`. It
-/// has:
+/// The enum is `#[non_exhaustive]`, has any visibility, and needs at least the attribute
+/// `#[derive(Clone, Copy)]`. It has:
 ///
 /// - `ALL`, the values in the order of the list;
 /// - `code`, the text behind `=>`, which is also added to the value's documentation;
@@ -31,7 +31,7 @@
 macro_rules! named {
     (
         $(#[$about:meta])*
-        pub enum $Enum:ident {
+        $vis:vis enum $Enum:ident {
             $(
                 $(#[$about_value:meta])*
                 $Value:ident $(= $number:literal)? => $code:literal $(: $text:literal)?,
@@ -40,7 +40,7 @@ macro_rules! named {
     ) => {
         $(#[$about])*
         #[non_exhaustive]
-        pub enum $Enum {
+        $vis enum $Enum {
             $(
                 $(#[$about_value])*
                 #[doc = concat!("\n\nCode: `", $code, "`.")]
@@ -50,11 +50,11 @@ macro_rules! named {
 
         impl $Enum {
             /// All values, in the order of their declaration.
-            pub const ALL: &'static [Self] = &[$(Self::$Value),*];
+            $vis const ALL: &'static [Self] = &[$(Self::$Value),*];
 
             /// The value's stable code, in snake case.
             #[must_use]
-            pub const fn code(self) -> &'static str {
+            $vis const fn code(self) -> &'static str {
                 match self {
                     $(Self::$Value => $code),*
                 }

@@ -25,8 +25,6 @@ mod vmclock;
 
 pub(crate) use judge_health::level;
 
-use clap::ValueEnum;
-
 use crate::document::{Document, Explained, Explanation, Finding, Health, Severity};
 
 /// A rule: makes a finding from facts, or none.
@@ -70,22 +68,17 @@ const RULES: &[Rule] = &[
 /// What each code means, by code. A test finds a code of a finding that is missing here.
 pub(crate) fn explanations() -> Vec<Explanation> {
     let mut explanations = Vec::new();
-    explanations.extend(explanations_of::<clock_rate::Code>());
-    explanations.extend(explanations_of::<clocksource::Code>());
-    explanations.extend(explanations_of::<counter::Code>());
-    explanations.extend(explanations_of::<not_kept::Code>());
-    explanations.extend(explanations_of::<process::Code>());
-    explanations.extend(explanations_of::<slew::Code>());
-    explanations.extend(explanations_of::<tsc::Code>());
-    explanations.extend(explanations_of::<unix_time::Code>());
-    explanations.extend(explanations_of::<vmclock::Code>());
+    explanations.extend(clock_rate::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(clocksource::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(counter::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(not_kept::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(process::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(slew::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(tsc::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(unix_time::Code::ALL.iter().map(Explained::explanation));
+    explanations.extend(vmclock::Code::ALL.iter().map(Explained::explanation));
     explanations.sort_by_key(|explanation| explanation.code);
     explanations
-}
-
-/// What the codes of one file of rules mean. `ValueEnum` lists all variants.
-fn explanations_of<C: Explained + ValueEnum + 'static>() -> impl Iterator<Item = Explanation> {
-    C::value_variants().iter().map(Explained::explanation)
 }
 
 /// The findings, the most severe first.

@@ -8,7 +8,7 @@ use crate::machine::{
     TimeNamespace, VmClock,
 };
 use crate::utc_unknown;
-use crate::words::{UNKNOWN, code, frequency, grouped, plain, rate, source_name, time};
+use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
 pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
@@ -21,7 +21,10 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("command line", command_line(document)),
         ("boot loader", text(&machine.boot_loader)),
         ("clocksource", clocksource(machine)),
-        ("hypervisor", text(&machine.hypervisor.as_ref().map(code))),
+        (
+            "hypervisor",
+            text(&machine.hypervisor.as_ref().map(ToString::to_string)),
+        ),
         ("counter", counter(clock, document.nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
         (
@@ -71,7 +74,7 @@ fn product(machine: &Machine) -> String {
     let cloud = machine.cloud.as_ref();
     joined([
         machine.product.as_deref().map(plain),
-        cloud.map(|cloud| format!("cloud {}", plain(&code(cloud)))),
+        cloud.map(|cloud| format!("cloud {}", plain(&cloud.to_string()))),
     ])
 }
 

@@ -15,7 +15,7 @@ use crate::float::{as_f64, signed_f64};
 use crate::machine::{Leap, Machine, Ntp, NtpDaemon};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
-use crate::words::{UNKNOWN, code};
+use crate::words::UNKNOWN;
 
 /// A gauge. Without a sample it is not written.
 pub(crate) struct Gauge {
@@ -183,7 +183,7 @@ fn info(document: &Document) -> Gauge {
         ("kernel", or_unknown(&machine.kernel)),
         (
             "hypervisor",
-            or_unknown(&machine.hypervisor.as_ref().map(code)),
+            or_unknown(&machine.hypervisor.as_ref().map(ToString::to_string)),
         ),
         ("cpu", or_unknown(&machine.cpu)),
     ];
@@ -195,17 +195,10 @@ fn info(document: &Document) -> Gauge {
 }
 
 fn health(document: &Document) -> Gauge {
-    const LEVELS: [Level; 5] = [
-        Level::Ok,
-        Level::Unsure,
-        Level::Slow,
-        Level::Wrong,
-        Level::Unknown,
-    ];
     let samples = document.health.iter().flat_map(|health| {
-        LEVELS.map(|level| Sample {
-            labels: vec![("level", code(level))],
-            figure: f64::from(level == health.level),
+        Level::ALL.iter().map(move |level| Sample {
+            labels: vec![("level", level.code().to_owned())],
+            figure: f64::from(*level == health.level),
         })
     });
     Gauge::labelled(
@@ -219,7 +212,7 @@ fn findings(findings: &[Finding]) -> Gauge {
     let sample = |finding: &Finding| {
         Sample::of_labels(vec![
             ("code", finding.code.to_owned()),
-            ("severity", code(finding.severity)),
+            ("severity", finding.severity.code().to_owned()),
         ])
     };
     Gauge::labelled(
@@ -283,17 +276,10 @@ fn ntp(ntp: Option<&Ntp>) -> [Gauge; 9] {
 
 /// The leap second, by the kernel or the NTP daemon.
 fn leap(leap: Option<Leap>) -> Gauge {
-    const STATES: [Leap; 5] = [
-        Leap::None,
-        Leap::Insert,
-        Leap::Delete,
-        Leap::InProgress,
-        Leap::Done,
-    ];
     let samples = leap.into_iter().flat_map(|leap| {
-        STATES.map(|state| Sample {
-            labels: vec![("state", code(state))],
-            figure: f64::from(state == leap),
+        Leap::ALL.iter().map(move |state| Sample {
+            labels: vec![("state", state.code().to_owned())],
+            figure: f64::from(*state == leap),
         })
     });
     Gauge::labelled(

@@ -1,8 +1,9 @@
 //! Generates the JSON Schemas of a document, of comparisons and of the status of a page from their
 //! structures, and compares them with the files in `schema/`, which users read.
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use crate::commands::compare::DocumentDiff;
@@ -17,11 +18,21 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
 fn schema_of<T: JsonSchema>(title: &str, name: &str) -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_serialize()
+        .with_transform(RecursiveTransform(without_code))
         .into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     schema["title"] = title.into();
     schema["properties"]["schema"]["const"] = name.into();
     schema
+}
+
+/// Takes away the code that `named!` adds to a value's description: the schema has it already.
+fn without_code(schema: &mut Schema) {
+    if let Some(Value::String(description)) = schema.get_mut("description")
+        && let Some(end) = description.find("\n\n\nCode: `")
+    {
+        description.truncate(end);
+    }
 }
 
 fn document_schema() -> Value {

@@ -3,18 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::json;
 use tickline_utc::UtcSource;
 
 use crate::float::{as_f64, signed_f64};
 
 pub(crate) const UNKNOWN: &str = "unknown";
-
-/// The name of an enumeration's value, as in JSON.
-pub(crate) fn code(value: impl Serialize) -> String {
-    json!(value).as_str().unwrap_or_default().to_owned()
-}
 
 /// A frequency, Hz; a large one in MHz.
 pub(crate) fn frequency(hz: u64) -> String {

@@ -1,8 +1,6 @@
 //! Findings about the rate of the kernel's clocks: a correction that is no slew shows that the
 //! kernel's frequency of the counter is wrong, or the server's clock.
 
-use clap::ValueEnum;
-
 use super::daemons;
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
@@ -210,17 +208,20 @@ fn fix(suspect: Option<&Suspect>, document: &Document) -> Fix {
     }
 }
 
-/// The codes of the findings of this file.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    ClockRateWrong,
+tickline_core::named! {
+    /// The codes of the findings of this file.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        ClockRateWrong => "clock_rate_wrong",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::ClockRateWrong => Explanation {
-                code: "clock_rate_wrong",
+                code,
                 summary: "The NTP daemon corrects the rate of the clocks by more than any crystal \
                           needs, and it is no slew (unsure).",
                 text: "The correction stands at the kernel's limit of 500 ppm, or it is larger, \

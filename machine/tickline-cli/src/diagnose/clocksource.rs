@@ -2,8 +2,6 @@
 //! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC; `not_kept.rs` has a
 //! rule about what the next restart brings.
 
-use clap::ValueEnum;
-
 use super::{hosts, shared_fixes, steps, tsc};
 use crate::clocksources::{
     CURRENT_FILE, SHOW_AVAILABLE, SHOW_CURRENT, is_counter, is_plain_counter, is_slow,
@@ -448,25 +446,28 @@ fn hyperv(name: &str, document: &Document) -> Finding {
     not_chosen(name, document).unwrap_or(finding)
 }
 
-/// The codes of the findings of this file, in the order of the alphabet.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    ClocksourceNotChosen,
-    ClocksourceSlow,
-    ClocksourceUnknown,
-    HypervWithoutPage,
-    KvmClockUnstable,
-    ParavirtualClockDearer,
-    VdsoOff,
-    VdsoUnused,
-    XenClocksource,
+tickline_core::named! {
+    /// The codes of the findings of this file, in the order of the alphabet.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        ClocksourceNotChosen => "clocksource_not_chosen",
+        ClocksourceSlow => "clocksource_slow",
+        ClocksourceUnknown => "clocksource_unknown",
+        HypervWithoutPage => "hyperv_without_page",
+        KvmClockUnstable => "kvm_clock_unstable",
+        ParavirtualClockDearer => "paravirtual_clock_dearer",
+        VdsoOff => "vdso_off",
+        VdsoUnused => "vdso_unused",
+        XenClocksource => "xen_clocksource",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::ClocksourceNotChosen => Explanation {
-                code: "clocksource_not_chosen",
+                code,
                 summary: "The kernel keeps time with a slow clock, though it offers one that the \
                           vDSO reads (slow).",
                 text: "An administrator or a program has chosen the slow clock, on the kernel's \
@@ -476,7 +477,7 @@ impl Explained for Code {
                 more: &[Commands(&[SHOW_AVAILABLE])],
             },
             Self::ClocksourceSlow => Explanation {
-                code: "clocksource_slow",
+                code,
                 summary: "The kernel keeps time with a clock that the vDSO does not read (slow).",
                 text: "Each call for the time therefore enters the kernel, which then reads a \
                        device or a slow register. Either the kernel knows no faster counter on \
@@ -490,7 +491,7 @@ impl Explained for Code {
                 ],
             },
             Self::ClocksourceUnknown => Explanation {
-                code: "clocksource_unknown",
+                code,
                 summary: "The name of the kernel's clocksource is unreadable (note; slow, if calls \
                           for the time are system calls).",
                 text: "A container may mask /sys, and gVisor hides it. The doctor then can't say \
@@ -499,7 +500,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::HypervWithoutPage => Explanation {
-                code: "hyperv_without_page",
+                code,
                 summary: "Each call for the time is a call of the hypervisor Hyper-V (slow).",
                 text: "The kernel keeps time with `hyperv_clocksource_msr`, a register that leads \
                        to the host. Where the host offers the reference TSC page, and the kernel \
@@ -508,7 +509,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::KvmClockUnstable => Explanation {
-                code: "kvm_clock_unstable",
+                code,
                 summary: "The vDSO does not read kvm-clock here (slow).",
                 text: "The vDSO reads it only if the host guarantees that the parameters hold for \
                        all CPUs (PVCLOCK_TSC_STABLE_BIT). The host does not give this guarantee if \
@@ -517,7 +518,7 @@ impl Explained for Code {
                 more: &[Commands(&[SHOW_CURRENT])],
             },
             Self::ParavirtualClockDearer => Explanation {
-                code: "paravirtual_clock_dearer",
+                code,
                 summary: "The vDSO reads the hypervisor's clock, which takes longer than the TSC \
                           would (note).",
                 text: "After each reading the vDSO must check whether the hypervisor has changed \
@@ -530,7 +531,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::VdsoOff => Explanation {
-                code: "vdso_off",
+                code,
                 summary: "The vDSO is switched off (slow).",
                 text: "A parameter of the kernel (`vdso=0`, `vdso32=0`, `no-kvmclock-vsyscall`) \
                        takes the vDSO, or its use of kvm-clock, away from all programs, so each \
@@ -539,7 +540,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::VdsoUnused => Explanation {
-                code: "vdso_unused",
+                code,
                 summary: "The vDSO could answer, but the process does not use it (slow).",
                 text: "A recorder or a debugger (rr, valgrind), a sandbox, a library in \
                        LD_PRELOAD, or a libc that knows no vDSO stands between the process and the \
@@ -548,7 +549,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::XenClocksource => Explanation {
-                code: "xen_clocksource",
+                code,
                 summary: "The vDSO can't read Xen's clock here (slow).",
                 text: "Each call for the time is a system call. If the kernel accepts tsc, AWS \
                        recommends it for its instances on Xen. Elsewhere, first decide whether the \

@@ -1,7 +1,5 @@
 //! Findings about the CPUs' counters: whether they agree, whether a read is fast, and their rate.
 
-use clap::ValueEnum;
-
 use super::{hosts, shared_fixes};
 use crate::clocksources::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::Block::Commands;
@@ -232,21 +230,24 @@ pub(super) fn firmware_writes_tsc(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The codes of the findings of this file, in the order of the alphabet.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    CounterNotInvariant,
-    CounterTrapped,
-    CountersUnsynchronised,
-    FirmwareWritesTsc,
-    FrequencyImplausible,
+tickline_core::named! {
+    /// The codes of the findings of this file, in the order of the alphabet.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        CounterNotInvariant => "counter_not_invariant",
+        CounterTrapped => "counter_trapped",
+        CountersUnsynchronised => "counters_unsynchronised",
+        FirmwareWritesTsc => "firmware_writes_tsc",
+        FrequencyImplausible => "frequency_implausible",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::CounterNotInvariant => Explanation {
-                code: "counter_not_invariant",
+                code,
                 summary: "The counter may change its rate with the CPU's power states (note).",
                 text: "CPUID does not call it invariant. On a processor of the last 15 years this \
                        usually means that the hypervisor hides the feature: ask its administrator \
@@ -255,7 +256,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::CounterTrapped => Explanation {
-                code: "counter_trapped",
+                code,
                 summary: "Reading the counter takes longer than a system call (slow).",
                 text: "The hypervisor emulates the instruction, or, on Arm, the kernel works \
                        around an erratum of the counter. Hypervisors emulate it after a guest was \
@@ -264,7 +265,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::CountersUnsynchronised => Explanation {
-                code: "counters_unsynchronised",
+                code,
                 summary: "The counters of two CPUs differ (wrong, if the kernel keeps time with \
                           them; else a note).",
                 text: "A thread that moves from one CPU to the other sees time step back. Either \
@@ -275,7 +276,7 @@ impl Explained for Code {
                 more: &[Commands(&["tickline warp"])],
             },
             Self::FirmwareWritesTsc => Explanation {
-                code: "firmware_writes_tsc",
+                code,
                 summary: "The firmware writes to the counter of a CPU (note).",
                 text: "The kernel noticed the write through the register TSC_ADJUST, and undid it, \
                        as the kernel's log says. The counter is good as long as the kernel undoes \
@@ -283,7 +284,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::FrequencyImplausible => Explanation {
-                code: "frequency_implausible",
+                code,
                 summary: "The counter does not run at the frequency that the processor, the \
                           hypervisor or the kernel's log names (unsure).",
                 text: "The measured and the named frequency differ by more than 5,000 ppm; \

@@ -1,7 +1,5 @@
 //! Whether a switch to the TSC lasts.
 
-use clap::ValueEnum;
-
 use super::{shared_fixes, steps};
 use crate::clocksources::is_of_host;
 use crate::document::Block::Commands;
@@ -39,17 +37,20 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The code of the finding of this file.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    ClocksourceNotKept,
+tickline_core::named! {
+    /// The code of the finding of this file.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        ClocksourceNotKept => "clocksource_not_kept",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::ClocksourceNotKept => Explanation {
-                code: "clocksource_not_kept",
+                code,
                 summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
                 text: "Somebody has switched the clocksource since the start, as `tickline doctor \
                        --fix` does. The switch lasts until the next restart, after which the \

@@ -1,11 +1,10 @@
 //! Findings about the program's own process: its rights, its tracer, its settings, and a library
 //! that replaces its clocks. They say nothing about other processes.
 
-use clap::ValueEnum;
 use tickline::Reason;
 
 use crate::document::Block::{Commands, Prose};
-use crate::document::{ANSWERERS_UNKNOWN, Document, Explained, Explanation, Finding, Fix};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine;
 use crate::measure::served_by::{NO_FILTER, ServedBy};
 
@@ -188,23 +187,26 @@ fn what_the_proof_needs(reason: &str) -> &'static str {
     }
 }
 
-/// The codes of the findings of this file, in the order of the alphabet.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    AnswerersUnknown,
-    ClockInterposed,
-    CounterDenied,
-    EnvironmentUnrecognised,
-    NoThread,
-    SwitchedOff,
-    Traced,
+tickline_core::named! {
+    /// The codes of the findings of this file, in the order of the alphabet.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        AnswerersUnknown => "answerers_unknown",
+        ClockInterposed => "clock_interposed",
+        CounterDenied => "counter_denied",
+        EnvironmentUnrecognised => "environment_unrecognised",
+        NoThread => "no_thread",
+        SwitchedOff => "switched_off",
+        Traced => "traced",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::AnswerersUnknown => Explanation {
-                code: ANSWERERS_UNKNOWN,
+                code,
                 summary: "It could not be found out who answers the clocks (note).",
                 text: "The program runs itself under a filter of system calls: the vDSO answers \
                        each clock that still works. It finds itself by /proc/self/exe, and needs \
@@ -214,7 +216,7 @@ impl Explained for Code {
                 more: &[Commands(&["ls -l /proc/self/exe /dev/null"])],
             },
             Self::ClockInterposed => Explanation {
-                code: "clock_interposed",
+                code,
                 summary: "A library stands between programs and libc's clock (note; wrong, if it \
                           fakes the time).",
                 text: "The dynamic linker found `clock_gettime` in a file other than libc, because \
@@ -232,7 +234,7 @@ impl Explained for Code {
                 ],
             },
             Self::CounterDenied => Explanation {
-                code: "counter_denied",
+                code,
                 summary: "The process may not read the CPU's counter (note; wrong, if a clock ends \
                           the process).",
                 text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), \
@@ -242,14 +244,14 @@ impl Explained for Code {
                 more: &[],
             },
             Self::EnvironmentUnrecognised => Explanation {
-                code: "environment_unrecognised",
+                code,
                 summary: "The environment variable TICKLINE has a value that tickline ignores (note).",
                 text: "Only `on` and `off` mean something. tickline behaves as if the variable \
                        were not set.",
                 more: &[],
             },
             Self::NoThread => Explanation {
-                code: "no_thread",
+                code,
                 summary: "tickline's own clock could not start its thread (note).",
                 text: "The user, or the container, may have no more processes. Readers then renew \
                        the clock themselves, and the CPUs' counters are not compared. The kernel's \
@@ -257,14 +259,14 @@ impl Explained for Code {
                 more: &[],
             },
             Self::SwitchedOff => Explanation {
-                code: "switched_off",
+                code,
                 summary: "The environment variable TICKLINE is off (note).",
                 text: "tickline does not use the counter in this process: readings come from the \
                        OS clock. Everything else that the doctor says still holds.",
                 more: &[],
             },
             Self::Traced => Explanation {
-                code: "traced",
+                code,
                 summary: "Another process traces this one (note).",
                 text: "strace, gdb and recorders stop a program at each system call, so measured \
                        costs may be many times as high as usual. Measure without the tracer.",

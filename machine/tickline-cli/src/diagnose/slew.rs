@@ -1,7 +1,5 @@
 //! The kernel corrects its clocks' rate, and what that does to a known offset.
 
-use clap::ValueEnum;
-
 use super::clock_rate::{self, LOOP_PPB, clock_rate_wrong};
 use super::daemons;
 use super::unix_time::removal_of_offset;
@@ -148,17 +146,20 @@ fn duration(seconds: u64) -> String {
     }
 }
 
-/// The code of the finding of this file.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    NtpSlewing,
+tickline_core::named! {
+    /// The code of the finding of this file.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        NtpSlewing => "ntp_slewing",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::NtpSlewing => Explanation {
-                code: "ntp_slewing",
+                code,
                 summary: "The kernel corrects its clocks by more than a crystal needs (note; \
                           unsure, if the correction is large; wrong, if an offset is known).",
                 text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an \

@@ -1,7 +1,5 @@
 //! Explains why the kernel of an x86 machine does not use the TSC.
 
-use clap::ValueEnum;
-
 use super::clocksource::{self, not_chosen};
 use super::shared_fixes;
 use crate::document::Block::{Commands, Prose};
@@ -294,28 +292,31 @@ fn overrule_if_understood(document: &Document) -> Fix {
     .then_fix("only if that does not concern this machine:", trust)
 }
 
-/// The codes of the findings of this file, in the order of the alphabet.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    Halts,
-    Missing,
-    NotChosen,
-    Skew,
-    SwitchedOff,
-    Unstable,
-    Unsynchronised,
-    Warp,
-    Watchdog,
-    WatchdogDelay,
+tickline_core::named! {
+    /// The codes of the findings of this file, in the order of the alphabet.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        Halts => "tsc_halts",
+        Missing => "tsc_missing",
+        NotChosen => "tsc_not_chosen",
+        Skew => "tsc_skew",
+        SwitchedOff => "tsc_switched_off",
+        Unstable => "tsc_unstable",
+        Unsynchronised => "tsc_unsynchronised",
+        Warp => "tsc_warp",
+        Watchdog => "tsc_watchdog",
+        WatchdogDelay => "tsc_watchdog_delay",
+    }
 }
 
 impl Explained for Code {
     const LEADS_TO_TSC: bool = true;
 
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::Halts => Explanation {
-                code: "tsc_halts",
+                code,
                 summary: "The TSC stops when a CPU sleeps (slow).",
                 text: "The kernel has seen that the processor's counter does not run in deep power \
                        states, and keeps time with a slower clock. This happens on processors of \
@@ -324,7 +325,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::Missing => Explanation {
-                code: "tsc_missing",
+                code,
                 summary: "The kernel does not offer the TSC as a clocksource (slow).",
                 text: "Its log does not say why, or may not be read by this user. In a guest, \
                        usually the hypervisor hides an invariant TSC, or the kernel was built \
@@ -332,7 +333,7 @@ impl Explained for Code {
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
             Self::NotChosen => Explanation {
-                code: "tsc_not_chosen",
+                code,
                 summary: "The kernel would accept the TSC, but keeps time with a slower clock (slow).",
                 text: "An administrator or a program has chosen the slower clock, on the kernel's \
                        command line or since the start. A switch to the TSC takes effect at once \
@@ -341,7 +342,7 @@ impl Explained for Code {
                 more: &[Commands(&["tickline warp", "sudo tickline doctor --fix"])],
             },
             Self::Skew => Explanation {
-                code: "tsc_skew",
+                code,
                 summary: "The kernel's watchdog has measured that the TSC's rate differs from \
                           another clock's (slow).",
                 text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they \
@@ -372,7 +373,7 @@ impl Explained for Code {
                 ],
             },
             Self::SwitchedOff => Explanation {
-                code: "tsc_switched_off",
+                code,
                 summary: "A parameter of the kernel switches the TSC off (slow).",
                 text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
                        workaround. But somebody may have found the TSC of this machine bad: find \
@@ -381,7 +382,7 @@ impl Explained for Code {
                 more: &[Commands(&["tickline warp"])],
             },
             Self::Unstable => Explanation {
-                code: "tsc_unstable",
+                code,
                 summary: "The kernel has marked the TSC unstable (slow).",
                 text: "The kernel's log names the reason, if it still has the message. The mark \
                        stays until the machine restarts. A kernel that could not find out the \
@@ -391,7 +392,7 @@ impl Explained for Code {
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
             Self::Unsynchronised => Explanation {
-                code: "tsc_unsynchronised",
+                code,
                 summary: "The kernel has no guarantee that the TSCs of several CPUs agree (slow).",
                 text: "This is so on a machine with more than one socket, if the processors or the \
                        hypervisor show no invariant TSC. The counters may still agree, but nothing \
@@ -399,7 +400,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::Warp => Explanation {
-                code: "tsc_warp",
+                code,
                 summary: "The kernel saw the counters of two CPUs differ (slow).",
                 text: "The kernel compares them pair by pair at boot, from Linux 7.1 also while it \
                        runs (\"inter CPU skew\"), and rejects the TSC if one counter is behind. On \
@@ -410,7 +411,7 @@ impl Explained for Code {
                 more: &[],
             },
             Self::Watchdog => Explanation {
-                code: "tsc_watchdog",
+                code,
                 summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
                 text: "The kernel's log no longer has the messages that state the difference; \
                        older logs may have them: systemd's journal, or the files of the system's \
@@ -422,7 +423,7 @@ impl Explained for Code {
                 ])],
             },
             Self::WatchdogDelay => Explanation {
-                code: "tsc_watchdog_delay",
+                code,
                 summary: "The kernel could not read its clocks fast enough to compare them (slow).",
                 text: "The reading of hpet or acpi_pm took too long, so the watchdog gave up, and \
                        marked the TSC unstable. That is no evidence against the TSC. It happens in \

@@ -2,7 +2,6 @@
 //! the kernel's NTP state, and by the state that an NTP daemon reports. `slew.rs` has the rule
 //! about corrections of the rate.
 
-use clap::ValueEnum;
 use tickline_utc::UtcUnknown;
 use tickline_utc::sources::kernel::UNSET_ERROR_US;
 
@@ -458,23 +457,26 @@ pub(super) fn leap_second(document: &Document) -> Option<Finding> {
     ))
 }
 
-/// The codes of the findings of this file, in the order of the alphabet.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    LeapSecond,
-    NtpFlag,
-    NtpUnsynchronised,
-    TimeOff,
-    UnixStepped,
-    UtcErrorLarge,
-    UtcUnproven,
+tickline_core::named! {
+    /// The codes of the findings of this file, in the order of the alphabet.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        LeapSecond => "leap_second",
+        NtpFlag => "ntp_flag",
+        NtpUnsynchronised => "ntp_unsynchronised",
+        TimeOff => "time_off",
+        UnixStepped => "unix_stepped",
+        UtcErrorLarge => "utc_error_large",
+        UtcUnproven => "utc_unproven",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::LeapSecond => Explanation {
-                code: "leap_second",
+                code,
                 summary: "A leap second is due at the end of this UTC day (unsure).",
                 text: "Unix time has no name for it: the kernel steps its clock back by a second \
                        after an inserted one, and forward by a second in place of one that is left \
@@ -485,7 +487,7 @@ impl Explained for Code {
                 more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],
             },
             Self::NtpFlag => Explanation {
-                code: "ntp_flag",
+                code,
                 summary: "The kernel says that Unix time is not synchronised, but a daemon states \
                           the error (note).",
                 text: "chronyd clears the flag STA_UNSYNC only if chrony.conf has `rtcsync`. Some \
@@ -494,7 +496,7 @@ impl Explained for Code {
                 more: &[Commands(&["chronyc tracking"])],
             },
             Self::NtpUnsynchronised => Explanation {
-                code: "ntp_unsynchronised",
+                code,
                 summary: "Nothing vouches for Unix time: no NTP daemon runs, or one that tells no error or follows no other clock (unsure).",
                 text: "Either the largest error that the kernel states is at its limit of 16 s: it \
                        starts at this limit, and reaches it again nine hours after a daemon has \
@@ -517,7 +519,7 @@ impl Explained for Code {
                 ],
             },
             Self::TimeOff => Explanation {
-                code: "time_off",
+                code,
                 summary: "Unix time is off by a known offset, or by the daemon's estimate of its error (wrong).",
                 text: "The kernel or the NTP daemon still has to remove that offset. Timestamps \
                        are wrong by it until the daemon has slewed it away or steps the clock. The \
@@ -528,7 +530,7 @@ impl Explained for Code {
                 more: &[Commands(&["chronyc tracking"])],
             },
             Self::UnixStepped => Explanation {
-                code: "unix_stepped",
+                code,
                 summary: "Unix time was stepped while tickline looked at it (unsure).",
                 text: "A daemon steps the clock once, at its start. If it is stepped again and \
                        again, two programs set it, or its rate is so wrong that the daemon can't \
@@ -537,7 +539,7 @@ impl Explained for Code {
                 more: &[Commands(&["tickline watch"])],
             },
             Self::UtcErrorLarge => Explanation {
-                code: "utc_error_large",
+                code,
                 summary: "An NTP daemon has set the clock, but long ago, or with a wide error (unsure).",
                 text: "The kernel lets its error grow by 500 ppm, 43 s a day, until the daemon's \
                        next update. A large error of the kernel therefore means that the daemon \
@@ -546,7 +548,7 @@ impl Explained for Code {
                 more: &[Commands(&["chronyc sources -v"])],
             },
             Self::UtcUnproven => Explanation {
-                code: "utc_unproven",
+                code,
                 summary: "What is stated about Unix time's error proves nothing (unsure).",
                 text: "A server without a reference clock may serve its own time (`local` in \
                        chrony.conf, ntpd's local clock), from stratum 10 on. The daemons that \

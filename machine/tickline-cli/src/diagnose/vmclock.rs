@@ -1,7 +1,5 @@
 //! Findings about the VMClock, by which a hypervisor tells that it has moved the guest.
 
-use clap::ValueEnum;
-
 use crate::document::Block::Commands;
 use crate::document::{Document, Explained, Explanation, Finding};
 
@@ -28,17 +26,20 @@ pub(super) fn vmclock_unreadable(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The codes of the findings of this file, in the order of the alphabet.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Code {
-    VmclockUnreadable,
+tickline_core::named! {
+    /// The codes of the findings of this file, in the order of the alphabet.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) enum Code {
+        VmclockUnreadable => "vmclock_unreadable",
+    }
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
+        let code = self.code();
         match self {
             Self::VmclockUnreadable => Explanation {
-                code: "vmclock_unreadable",
+                code,
                 summary: "The hypervisor offers a VMClock that this user can't read (note).",
                 text: "After a restored snapshot or a move to another host, a guest's clocks go on \
                        from an old value, or at another rate, until its NTP daemon has measured. \

@@ -1,23 +1,30 @@
 //! A finding: the result of a rule (`diagnose`).
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use super::explanation::Explained;
 use super::fix::{Fix, Place};
 
-/// The severity of a finding, the most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Severity {
-    /// Times are wrong, or a call for the time ends the process.
-    Wrong,
-    /// A call for the time costs more than necessary.
-    Slow,
-    /// Times are not known to be right.
-    Unsure,
-    /// Worth knowing.
-    Note,
+tickline_core::named! {
+    /// The severity of a finding, the most severe first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+    pub(crate) enum Severity {
+        /// Times are wrong, or a call for the time ends the process.
+        Wrong => "wrong",
+        /// A call for the time costs more than necessary.
+        Slow => "slow",
+        /// Times are not known to be right.
+        Unsure => "unsure",
+        /// Worth knowing.
+        Note => "note",
+    }
+}
+
+impl Serialize for Severity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
 }
 
 /// One finding.

@@ -2,30 +2,37 @@
 //! time, and whether the time is known to be right. The sentence is about the machine, not about
 //! tickline's use of the counter.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::finding::{Finding, Severity, worst};
-use crate::words::code;
 
-/// The code of the finding that says why the answerer of the clocks is unknown.
+/// The code of the finding that says why the answerer of the clocks is unknown, as
+/// `diagnose/process.rs` has it.
 pub(crate) const ANSWERERS_UNKNOWN: &str = "answerers_unknown";
 
-/// The state of the machine's clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Level {
-    /// The precise clocks are answered without a system call, and Unix time is within a known
-    /// distance of UTC.
-    Ok,
-    /// Fast, but not known to be right.
-    Unsure,
-    /// A call for the time costs more than necessary.
-    Slow,
-    /// Times are wrong, or a call for the time ends the process.
-    Wrong,
-    /// The answerer of the clocks, or the kernel's NTP state, is unknown.
-    Unknown,
+tickline_core::named! {
+    /// The state of the machine's clocks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+    pub(crate) enum Level {
+        /// The precise clocks are answered without a system call, and Unix time is within a known
+        /// distance of UTC.
+        Ok => "ok",
+        /// Fast, but not known to be right.
+        Unsure => "unsure",
+        /// A call for the time costs more than necessary.
+        Slow => "slow",
+        /// Times are wrong, or a call for the time ends the process.
+        Wrong => "wrong",
+        /// The answerer of the clocks, or the kernel's NTP state, is unknown.
+        Unknown => "unknown",
+    }
+}
+
+impl Serialize for Level {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
 }
 
 /// The state of the machine's clocks, in one sentence.
@@ -66,7 +73,7 @@ impl Health {
         let level = match self.level {
             Level::Unsure => "FAST, NOT KNOWN RIGHT".to_owned(),
             Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
-            level => code(level).to_uppercase(),
+            level => level.code().to_uppercase(),
         };
         let sentence = format!("{level}: {}.", self.text);
         match self.finding(findings) {

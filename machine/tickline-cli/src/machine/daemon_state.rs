@@ -1,5 +1,7 @@
 //! The states of the daemons that steer the clock: an NTP daemon, and ptp4l.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::Leap;
@@ -55,6 +57,13 @@ pub(crate) enum Channel {
     Other(String),
 }
 
+impl fmt::Display for Channel {
+    /// The code, as JSON has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Why an answer does not count. The names in lower case are its stable code in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +75,13 @@ pub(crate) enum IgnoredBecause {
     /// The code of another version of the program.
     #[serde(untagged)]
     Other(String),
+}
+
+impl fmt::Display for IgnoredBecause {
+    /// The code, as JSON has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// An answer in chronyd's place that does not count.

@@ -1,6 +1,6 @@
 //! The kernel's NTP state.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 use tickline_utc::sources::kernel::KernelErrors;
 
@@ -35,21 +35,29 @@ pub(crate) struct Ntp {
     pub(crate) tai_offset_s: Option<i64>,
 }
 
-/// The state of a leap second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Leap {
-    /// None is due.
-    None,
-    /// A second is inserted at the end of this UTC day.
-    Insert,
-    /// A second is left out at the end of this UTC day.
-    Delete,
-    /// The inserted second is passing.
-    InProgress,
-    /// It is over, and the daemon has not yet withdrawn its announcement.
-    Done,
+tickline_core::named! {
+    /// The state of a leap second.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Leap {
+        /// None is due.
+        None => "none",
+        /// A second is inserted at the end of this UTC day.
+        Insert => "insert",
+        /// A second is left out at the end of this UTC day.
+        Delete => "delete",
+        /// The inserted second is passing.
+        InProgress => "in_progress",
+        /// It is over, and the daemon has not yet withdrawn its announcement.
+        Done => "done",
+    }
+}
+
+impl Serialize for Leap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
 }
 
 /// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).

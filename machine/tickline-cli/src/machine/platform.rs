@@ -5,6 +5,8 @@
 //! gVisor the host's signature, and VirtualBox offers KVM's interface. The texts of firmware and
 //! kernel are more exact, so they take precedence.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A text of the firmware or of the kernel.
@@ -47,6 +49,13 @@ pub(crate) enum Hypervisor {
     Other(String),
 }
 
+impl fmt::Display for Hypervisor {
+    /// The code, as JSON has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// The hypervisor in a document; `None` for null, and for `unknown`, as the metrics say it.
 pub(super) fn known_hypervisor<'de, D>(deserializer: D) -> Result<Option<Hypervisor>, D::Error>
 where
@@ -68,6 +77,13 @@ pub(crate) enum Cloud {
     /// The code of another version of the program.
     #[serde(untagged)]
     Other(String),
+}
+
+impl fmt::Display for Cloud {
+    /// The code, as JSON has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// What is below a machine, and for each text the words that it must contain.
@@ -145,7 +161,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::words;
 
     const GVISOR: &str = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016";
 
@@ -243,7 +258,7 @@ mod tests {
         ] {
             let read: Hypervisor = serde_json::from_value(code.into()).unwrap();
             assert_eq!(read, hypervisor);
-            assert_eq!(words::code(read), code);
+            assert_eq!(read.to_string(), code);
         }
     }
 }

@@ -3,17 +3,18 @@
 use serde::Serialize;
 
 use crate::diagnose;
-use crate::document::{Document, Health};
+use crate::document::{Document, Health, Level};
 use crate::float::signed_f64;
 use crate::machine::{Cpuid, Machine, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
 use crate::measure::served_by::ServedBy;
-use crate::words::{code, plain};
+use crate::words::plain;
 
 /// The value of a fact.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum FactValue {
     Words(String),
+    Health(Level),
     AnsweredBy(ServedBy),
     IsSo(bool),
     Whole(i64),
@@ -28,7 +29,7 @@ impl FactValue {
     /// The value, if it is a figure.
     pub(super) fn figure(&self) -> Option<f64> {
         match self {
-            Self::Words(_) | Self::AnsweredBy(_) | Self::IsSo(_) => None,
+            Self::Words(_) | Self::Health(_) | Self::AnsweredBy(_) | Self::IsSo(_) => None,
             Self::Whole(value) => Some(signed_f64(*value)),
             Self::Figure(value) => Some(*value),
         }
@@ -43,6 +44,7 @@ impl FactValue {
     pub(super) fn cell(&self) -> String {
         match self {
             Self::Words(words) => plain(words),
+            Self::Health(level) => level.code().to_owned(),
             Self::AnsweredBy(served_by) => served_by.words().to_owned(),
             Self::IsSo(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
             Self::Whole(value) => value.to_string(),
@@ -123,6 +125,10 @@ impl Facts {
         }
     }
 
+    fn add_code(&mut self, name: &str, value: Option<&impl ToString>) {
+        self.add_words(name, value.map(ToString::to_string).as_deref());
+    }
+
     fn add_is_so(&mut self, name: &str, is_so: Option<bool>) {
         if let Some(is_so) = is_so {
             self.add(name, None, FactValue::IsSo(is_so));
@@ -152,10 +158,10 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose::findings(document);
     let mut facts = Facts::default();
     let level = Health::new(document, &findings).level;
-    facts.add_words("health", Some(&code(level)));
+    facts.add("health", None, FactValue::Health(level));
     for finding in &findings {
         let name = format!("finding {}", finding.code);
-        let severity = FactValue::Words(code(finding.severity));
+        let severity = FactValue::Words(finding.severity.code().to_owned());
         facts.0.push(Fact {
             is_finding: true,
             ..Fact::new(&name, None, severity)
@@ -240,9 +246,9 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.add_words("kernel command line", kernel_command_line.as_deref());
     facts.add_words("clocksource", clocksource.as_deref());
     facts.add_words("available clocksources", available_clocksources.as_deref());
-    facts.add_words("hypervisor", hypervisor.as_ref().map(code).as_deref());
+    facts.add_code("hypervisor", hypervisor.as_ref());
     facts.add_words("product", product.as_deref());
-    facts.add_words("cloud", cloud.as_ref().map(code).as_deref());
+    facts.add_code("cloud", cloud.as_ref());
     if let Some(cpuid) = cpuid {
         add_cpuid(cpuid, facts);
     }
@@ -264,8 +270,8 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
-        facts.add_words("ignored answer, channel", Some(&code(&answer.channel)));
-        facts.add_words("ignored answer, reason", Some(&code(&answer.reason)));
+        facts.add_code("ignored answer, channel", Some(&answer.channel));
+        facts.add_code("ignored answer, reason", Some(&answer.reason));
     }
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
@@ -365,8 +371,5 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
     facts.add_is_so("ntp daemon, synchronised", Some(*synchronised));
     facts.add_words("ntp daemon, reference", reference.as_deref());
     facts.add_count("ntp daemon, stratum", *stratum);
-    facts.add_words(
-        "ntp daemon, asked by",
-        channel.as_ref().map(code).as_deref(),
-    );
+    facts.add_code("ntp daemon, asked by", channel.as_ref());
 }

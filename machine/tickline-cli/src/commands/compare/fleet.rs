@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::compared_facts::{Fact, FactValue, not_found};
 use super::shared_values::{SharedFact, shared_values};
 use super::{Side, SideFacts, side_facts};
+use crate::document::Level;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::{JsonOutput, line_to_stderr};
@@ -33,9 +34,6 @@ const ABOVE_PERCENT: f64 = 100.0;
 
 /// The name of the fact that has a machine's health.
 const HEALTH: &str = "health";
-
-/// The levels of health, the worst first.
-const LEVELS: [&str; 5] = ["wrong", "slow", "unsure", "unknown", "ok"];
 
 // What the text shows at most, so that an operator reads it in a minute.
 const MAX_GROUPS: usize = 10;
@@ -88,7 +86,8 @@ impl LeftOut {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Group {
     /// The health that this program finds: `wrong`, `slow`, `unsure`, `unknown` or `ok`.
-    health: String,
+    #[cfg_attr(test, schemars(with = "String"))]
+    health: Level,
     /// The documents' paths, as given.
     files: Vec<String>,
     /// The facts and figures in which these machines differ from the rest.
@@ -186,7 +185,7 @@ pub(super) fn run(
 
 /// A machine's differences from the rest.
 struct Different {
-    health: String,
+    health: Level,
     file: String,
     differences: Vec<Difference>,
 }
@@ -314,9 +313,23 @@ fn names(machines: &[Vec<Fact>], is_wanted: impl Fn(&Fact) -> bool) -> Vec<Fact>
     names
 }
 
-fn health(facts: &[Fact]) -> String {
-    let health = facts.iter().find(|fact| fact.name == HEALTH);
-    health.map_or_else(String::new, |fact| fact.value.cell())
+fn health(facts: &[Fact]) -> Level {
+    let health = facts.iter().find_map(|fact| match fact.value {
+        FactValue::Health(level) => Some(level),
+        _ => None,
+    });
+    health.unwrap_or(Level::Unknown)
+}
+
+/// The place of a group with this health, the worst first.
+const fn rank(health: Level) -> u8 {
+    match health {
+        Level::Wrong => 0,
+        Level::Slow => 1,
+        Level::Unsure => 2,
+        Level::Unknown => 3,
+        Level::Ok => 4,
+    }
 }
 
 /// Puts machines with the same differences together. Figures are the same if they differ from the
@@ -341,8 +354,7 @@ fn groups(machines: Vec<Different>) -> Vec<Group> {
             }),
         }
     }
-    let rank = |group: &Group| LEVELS.iter().position(|level| *level == group.health);
-    groups.sort_by_key(|group| (rank(group), std::cmp::Reverse(group.files.len())));
+    groups.sort_by_key(|group| (rank(group.health), std::cmp::Reverse(group.files.len())));
     groups
 }
 
@@ -424,11 +436,11 @@ fn text(found: &FleetDiff) -> String {
 }
 
 /// The style of the heading of a group with this health.
-fn style_of(health: &str) -> Style {
+const fn style_of(health: Level) -> Style {
     match health {
-        "wrong" => BAD,
-        "slow" | "unsure" => SLOW,
-        _ => Style::new().bold(),
+        Level::Wrong => BAD,
+        Level::Slow | Level::Unsure => SLOW,
+        Level::Unknown | Level::Ok => Style::new().bold(),
     }
 }
 
@@ -439,8 +451,9 @@ fn say_group(group: &Group, paths: &[&str], screen: &mut Screen) {
     if hidden > 0 {
         shown.push(format!("and {hidden} more"));
     }
-    let style = style_of(&group.health);
-    let head = format!("{}, {}: ", group.health.to_uppercase(), group.files.len());
+    let style = style_of(group.health);
+    let level = group.health.code().to_uppercase();
+    let head = format!("{level}, {}: ", group.files.len());
     screen.line("");
     screen.say_painted(&head, &shown.join(", "), head.len(), style);
     let rows: Vec<Vec<String>> = group

@@ -1,5 +1,5 @@
 use super::*;
-use crate::document::GateRow;
+use crate::document::{GateRow, Level};
 use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
@@ -96,8 +96,8 @@ fn a_machine_that_became_slow_differs_in_its_health_its_costs_and_a_finding() {
     );
     assert_eq!(found.known_once, []);
     let health = difference(&found, "health");
-    assert_eq!(health.first, words("unknown"));
-    assert_eq!(health.second, words("slow"));
+    assert_eq!(health.first, Some(FactValue::Health(Level::Unknown)));
+    assert_eq!(health.second, Some(FactValue::Health(Level::Slow)));
     assert_eq!(difference(&found, "clocksource").second, words("hpet"));
     let answerer = difference(&found, "answered by, clock_gettime MONOTONIC");
     let system_call = FactValue::AnsweredBy(ServedBy::SystemCall);

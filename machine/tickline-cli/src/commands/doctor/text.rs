@@ -5,7 +5,7 @@ use crate::machine_rows::machine_rows;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::screen::{BAD, SLOW, Screen};
-use crate::words::{code, figure, or_dash, plain};
+use crate::words::{figure, or_dash, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
@@ -42,7 +42,7 @@ fn findings(document: &Document, screen: &mut Screen) {
 }
 
 fn show(finding: &Finding, screen: &mut Screen) {
-    let first = format!("  {:<6} ", code(finding.severity));
+    let first = format!("  {:<6} ", finding.severity.code());
     let text = format!("{} [{}]", finding.what, finding.code);
     match finding.severity {
         Severity::Wrong => screen.say_painted(&first, &text, first.len(), BAD),
@@ -163,7 +163,7 @@ mod tests {
         let example = document.findings()[0].clone();
         let finding = |severity: &Severity| Finding {
             severity: *severity,
-            what: format!("this is {}", code(*severity)),
+            what: format!("this is {}", severity.code()),
             ..example.clone()
         };
         document.findings = Some(severities.iter().map(finding).collect());

@@ -15,7 +15,7 @@ use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
-use crate::words::{UNKNOWN, code, time};
+use crate::words::{UNKNOWN, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
@@ -86,7 +86,7 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 class=(code(level)) { (document.headline().unwrap_or_default()) @if unsynchronised { " CPUs are unsynchronised." } }
+            h1 class=(level.code()) { (document.headline().unwrap_or_default()) @if unsynchronised { " CPUs are unsynchronised." } }
             p.result { (document.result) }
             @if let Some(note) = document.build_note() { p.result { strong { (note) } } }
             ul.figures {
@@ -112,8 +112,8 @@ fn findings(found: &[Finding]) -> Markup {
                 p { "No call for the time is slow here, and no clock was found to step, by these measurements." }
             }
             @for finding in found {
-                article class=(code(finding.severity)) {
-                    h3 { span.severity { (code(finding.severity)) } " " (finding.what) " " span.quiet { "[" (finding.code) "]" } }
+                article class=(finding.severity.code()) {
+                    h3 { span.severity { (finding.severity.code()) } " " (finding.what) " " span.quiet { "[" (finding.code) "]" } }
                     dl {
                         @for (name, detail) in finding.details() {
                             dt { (name) }

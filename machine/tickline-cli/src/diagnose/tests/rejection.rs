@@ -290,7 +290,7 @@ fn each_code_about_the_tsc_has_a_machine() {
         let message = format!("tsc: Marking TSC unstable due to {reason}");
         machine_on_hpet_without_tsc().log(&[&message])
     };
-    assert_each_found(|code| match code {
+    assert_each_found(Code::ALL, |code| match code {
         Code::Halts => rejected("TSC halts in idle"),
         Code::Missing => machine_on_hpet_without_tsc(),
         Code::NotChosen => good_machine().system_call_answers().clocksource("hpet"),

@@ -65,7 +65,7 @@ fn a_machine_differs_from_the_rest_in_what_only_it_has() {
         panic!("{found:?}");
     };
     assert_eq!(group.files, ["fleet/m1.json"]);
-    assert_eq!(group.health, "slow");
+    assert_eq!(group.health, Level::Slow);
     let clocksource = difference(group, "clocksource");
     assert_eq!(clocksource.value, FactValue::Words("hpet".to_owned()));
     assert_eq!(clocksource.rest, FactValue::Words("tsc".to_owned()));
@@ -102,12 +102,12 @@ fn machines_with_the_same_differences_are_one_group_with_a_range_of_figures() {
 #[test]
 fn a_group_is_painted_by_its_health() {
     for (health, style) in [
-        ("wrong", BAD),
-        ("slow", SLOW),
-        ("unsure", SLOW),
-        ("good", Style::new().bold()),
+        (Level::Wrong, BAD),
+        (Level::Slow, SLOW),
+        (Level::Unsure, SLOW),
+        (Level::Ok, Style::new().bold()),
     ] {
-        assert_eq!(style_of(health), style, "{health}");
+        assert_eq!(style_of(health), style, "{health:?}");
     }
 }
 
