@@ -2,6 +2,7 @@
 //! what is expected, and says in words what is wrong. A missing figure satisfies only
 //! [`is_nothing`] and [`is_not`].
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Display};
 
@@ -55,7 +56,7 @@ pub(super) enum Subject {
 /// A rule, and the reason for it.
 pub(super) struct Rule {
     subject: Subject,
-    why: String,
+    why: Cow<'static, str>,
     test: Box<dyn Fn(&Phase) -> Outcome>,
 }
 
@@ -65,10 +66,13 @@ impl Debug for Rule {
     }
 }
 
-pub(super) fn rule(why: &str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
+pub(super) fn rule(
+    why: impl Into<Cow<'static, str>>,
+    test: impl Fn(&Phase) -> Outcome + 'static,
+) -> Rule {
     Rule {
         subject: Subject::Other,
-        why: why.to_owned(),
+        why: why.into(),
         test: Box::new(test),
     }
 }
@@ -80,7 +84,7 @@ impl From<Rule> for Vec<Rule> {
 }
 
 /// A rule about the order of readings.
-pub(super) fn rule_of_order(why: &str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
+pub(super) fn rule_of_order(why: &'static str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
     Rule {
         subject: Subject::Order,
         ..rule(why, test)

@@ -148,8 +148,7 @@ pub(super) fn guest_complete() -> Rule {
 
 /// A program under `tickline run` is so many times as fast as natively.
 pub(in crate::vm) fn ratio(least: f64) -> Rule {
-    let why = format!("{least} times as fast as natively");
-    rule(&why, move |phase| {
+    rule(format!("{least} times as fast as natively"), move |phase| {
         let native_ns = phase.native.as_ref().and_then(|native| native.ns);
         at_most_that(figure!(phase.measured.ns), native_ns.map(|ns| ns / least))
     })
