@@ -262,7 +262,10 @@ mod tests {
         for (line, y) in found.iter().zip([40, 56]) {
             let drawn = svg.split("<text ").find(|text| text.contains(line));
             let at = format!("y=\"{y}\"");
-            assert!(drawn.is_some_and(|text| text.contains(&at)), "{line}: {svg}");
+            assert!(
+                drawn.is_some_and(|text| text.contains(&at)),
+                "{line}: {svg}"
+            );
         }
         assert!(svg.contains("height=\"456\""), "a line higher: {svg}");
     }

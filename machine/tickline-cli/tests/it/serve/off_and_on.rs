@@ -84,10 +84,7 @@ fn a_server_that_starts_on_a_page_that_is_off_leaves_it_off() {
     killed.ended();
     switch(&page, "off");
     let messages = assert_ended_by_off(&mut Server::start(&page));
-    assert!(
-        messages.contains("tickline serve on --page "),
-        "{messages}"
-    );
+    assert!(messages.contains("tickline serve on --page "), "{messages}");
     assert!(!messages.contains("serves this page"), "{messages}");
     assert_off(&page);
 }
