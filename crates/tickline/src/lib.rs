@@ -38,9 +38,10 @@
 //! | serve your own time source as a [`Clock`] | [`backend`] |
 //! | replace another clock | [`coming_from`] |
 //!
-//! Most programs need no module. [`backend`] is for a time source of your own, [`background`] for
-//! crates that work beside a clock (`tickline-utc`, `tickline-quanta`, `tickline-tracing`), and
-//! [`exchange`] for a program that examines the machine (`tickline warp`).
+//! Most programs need no module. [`backend`] is for a time source of your own, and has the OS clock
+//! for libraries on top. [`background`] is for crates that work beside a clock (`tickline-utc`,
+//! `tickline-quanta`, `tickline-tracing`), and [`exchange`] for a program that examines the machine
+//! (`tickline warp`).
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
 //! `AtomicU64`. For a deadline that threads share, `now` is enough: a thread may see the deadline

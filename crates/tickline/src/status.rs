@@ -147,7 +147,8 @@ const fn advice(reason: Reason) -> &'static str {
         }
         Reason::Untested => {
             "; a clock with a thread and Probes::Full (the default) compares them: \
-             tickline::start() gives the global clock a thread, Driver::Thread another clock"
+             tickline::start() gives the global clock a thread, Driver::Thread another clock (under \
+             a seccomp filter that kills: before the filter)"
         }
         Reason::SamplesTooOld => "; choose a longer ClockBuilder::interval()",
         // A CPU with a line of its own: such lines need a thread.

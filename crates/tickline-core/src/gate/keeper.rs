@@ -20,9 +20,9 @@
 //! | permit | the right to run iterations | the first one publishes a line |
 //!
 //! While the kernel still checks the counter (`tsc-early`), a gate is closed for a reason that
-//! passes by itself. The word says `Waiting`, and another judgement follows. Once in each interval
-//! the driver takes a ticket for a review: it looks for changed facts, and judges again if there
-//! are any. If the grounds are the same, it drops the ticket, and the line stays in use. If they
+//! passes by itself. The word says `Waiting`, and another judgement follows. From time to time (a
+//! clock's thread: once in each interval) the driver takes a ticket for a review: it looks for
+//! changed facts, and judges again if there are any. If the grounds are the same, it drops the ticket, and the line stays in use. If they
 //! differ, it settles the ticket, which ends the line.
 //!
 //! One word holds the state:

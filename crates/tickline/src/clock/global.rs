@@ -22,9 +22,10 @@ use crate::sys::{self, Releases};
 use crate::thread::ClockThread;
 
 /// Starts a background thread for the global clock. Readers then no longer recalibrate. When the OS
-/// clock is set, Unix time follows: on Linux at once, elsewhere at the next recalibration. The line
-/// stays published even if the program seldom reads the time. The call is for programs, not for
-/// libraries: a library's readings use the thread that the program has started.
+/// clock is set, Unix time follows: on Linux with full probes at once, otherwise at the next
+/// recalibration. The line stays published even if the program seldom reads the time. The call is
+/// for programs, not for libraries: a library's readings use the thread that the program has
+/// started.
 ///
 /// If a comparison by the thread finds that the CPUs' counters differ, each CPU gets a line of its
 /// own. The order of readings is then weaker, also of ordered ones

@@ -71,8 +71,9 @@ impl Clock {
     /// false). Any other reason ends the wait. So does the state
     /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
-    /// The comparison takes 20 ms a CPU or more. Where the kernel keeps time with another clock
-    /// than the counter, choose a longer timeout than that: with 100 CPUs, 5 s.
+    /// The comparison takes 20 ms a CPU or more: with 100 CPUs at least 2 s, so allow 5 s. A clock
+    /// needs it where the kernel does not keep time with the counter, and where the system does not
+    /// say so (Windows).
     ///
     /// With a line for each CPU the call waits until the CPU on which it runs has one, or has gone
     /// without for 15 s ([`CpuStatus::state`](crate::CpuStatus::state)), or all CPUs' lines have

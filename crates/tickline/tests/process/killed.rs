@@ -151,7 +151,7 @@ fn a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing() {
     }
 }
 
-/// The judge holds both locks, that of the clock and that of the collected facts.
+/// A thread that judges holds both locks, that of the clock and that of the collected facts.
 fn a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing() {
     for end in ENDS {
         let clock = Box::leak(Box::new(unjudged_clock()));
