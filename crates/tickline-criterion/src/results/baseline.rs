@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::arguments::{MIN_BASELINE_PERCENT, hints};
+use crate::arguments::MIN_BASELINE_PERCENT;
 use crate::number::middle;
 use crate::pairs::collector::MoreIterations;
 use crate::results::cost_share::CostShare;
@@ -111,8 +111,7 @@ pub(crate) struct Change {
     name: String,
     /// Of distributions the samples, each of which is a mean; of comparisons the medians of rounds.
     pub(crate) parts: Ranges,
-    /// Of comparisons the means of rounds. `None` of distributions, and if the stored run has none:
-    /// older versions of this crate stored no means.
+    /// Of comparisons the means of rounds. `None` of distributions.
     pub(crate) means: Option<Ranges>,
     /// The larger of both runs' shares of the pair's cost; `None` of comparisons of routines, whose
     /// pairs have enough iterations.
@@ -170,13 +169,6 @@ impl fmt::Display for Change {
         if let Some(means) = &self.means {
             let text = means.text("B less A, median of the means of rounds,");
             write!(f, "\n{INDENT}baseline {name}: {text}")?;
-        } else if self.parts.a_ns.is_some() {
-            let command = hints::command_that_saves(name);
-            write!(
-                f,
-                "\n{INDENT}baseline {name}: only the medians are compared, because an older version saved it, without \
-                 means; save it again: {command}"
-            )?;
         }
         write!(
             f,
@@ -323,28 +315,6 @@ mod tests {
         let text = "baseline main: B less A, median of the means of rounds, 2.00 ns (nine tenths 2.00 ns to 2.00 ns), \
                     now 502.0 ns (502.0 ns to 502.0 ns): +250.00 % of A: more now, by more than either run scatters";
         assert!(change.to_string().contains(text), "{change}");
-    }
-
-    /// Symptom: B got slow in every fourth call, and a limit passed: nothing said that the means
-    /// were not compared.
-    #[test]
-    fn the_text_says_that_a_stored_comparison_has_no_means() {
-        let older = json!({ "rounds_ns": ([1.0; 10]), "median_a_ns": 100.0 });
-        let newer = json!({
-            "rounds_ns": ([1.0; 10]), "median_a_ns": 100.0,
-            "mean_rounds_ns": ([502.0; 10]), "mean_a_ns": 200.0,
-        });
-        let samples = exact(200.0);
-        for (then, now, is_said) in [
-            (&older, &newer, true),
-            (&newer, &newer, false),
-            (&samples, &samples, false),
-        ] {
-            let text = change_of(then, now).expect("ten parts").to_string();
-            let line = "baseline main: only the medians are compared, because an older version saved it, without \
-                        means; save it again: ";
-            assert_eq!(text.contains(line), is_said, "{text}");
-        }
     }
 
     #[test]

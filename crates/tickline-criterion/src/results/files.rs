@@ -402,7 +402,7 @@ mod tests {
         let expected = "3 samples of the baseline main of group/a can't be trusted, ";
         assert!(line.starts_with(expected), "{line}");
         assert_eq!(line_about(json!({ "samples_untrusted": 0 })), None);
-        assert_eq!(line_about(json!({})), None, "of an older version");
+        assert_eq!(line_about(json!({})), None, "without the number");
     }
 
     /// Symptom: a run that fell back to `WallTime` became the baseline of a run by the counter.

@@ -76,8 +76,7 @@ pub struct BenchmarkVerdict {
     pub is_different: bool,
     /// How much longer this run takes in the mean, in % as
     /// [`difference_percent`](Self::difference_percent), which is about the medians then. `None` of
-    /// a benchmark of [`BenchPairs`](crate::BenchPairs) with a baseline: its parts are means. `None`
-    /// also if the baseline has no means; a line says so.
+    /// a benchmark of [`BenchPairs`](crate::BenchPairs) with a baseline: its parts are means.
     #[serde(default)]
     pub mean_difference_percent: Option<Interval>,
     /// Whether there is a difference of the means that the measurement distinguishes from zero.

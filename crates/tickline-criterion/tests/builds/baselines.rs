@@ -431,7 +431,8 @@ pub(crate) fn a_missing_baseline_and_another_build_end_with_a_text(programs: &Pr
     assert_refused(&output, "there is no baseline nowhere of this benchmark");
 }
 
-/// criterion has this baseline, but this crate's file is missing, as from an older version.
+/// criterion has this baseline, but this crate's file is missing, as of one saved by
+/// `bench_function`.
 pub(crate) fn a_baseline_that_this_crate_lacks_is_named_with_its_folder(programs: &Programs) {
     save_main(programs, "work/spin");
     fs::remove_file(programs.0.join("work/spin/main/pairs.json")).expect("it was there");

@@ -14,8 +14,7 @@ pub(crate) struct Difference {
     /// Whether the measurement distinguishes the difference from zero. This is what is printed
     /// above the verdict.
     pub(crate) is_different: bool,
-    /// The difference of the means; `None` if `percent` is that of means, or if the baseline has
-    /// none.
+    /// The difference of the means; `None` if `percent` is that of means.
     pub(crate) mean: Option<MeanDifference>,
     /// Why the percentage may be larger, and what to do, if the measurement hides a part of it.
     /// What is faster stays faster.
