@@ -58,22 +58,30 @@ use crate::results::{baseline_update, verdict_file};
 /// |---|---|
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
 /// | 1 | a benchmark is found slower, by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
-/// | 2 | nothing could be compared, or a result could not be stored |
+/// | 2 | nothing could be compared, or a baseline or the file of `--verdicts` could not be stored |
 /// | 3 | none is slower, and at least one is undecided |
 /// | 101 | a benchmark has panicked, and its panic has unwound (the default) |
 ///
-/// Exit code 2 comes with a printed reason:
+/// Exit code 2 comes with a printed reason. The usual ones:
 ///
-/// - The arguments are wrong, `--against` names no such program, or the baseline is missing.
+/// - The arguments are wrong, `--against` or `--layout` names no such program, or the baseline is
+///   missing.
 /// - There is `--against` or a limit, and criterion only tests (no `--bench`, or `--test`).
 /// - There is `--against` or a limit, and no benchmark is of [`BenchPairs`](crate::BenchPairs); for
 ///   the limit of a baseline, none of [`compare`](crate::compare()) either.
-/// - There is `--against`, and the other build has none of the benchmarks.
+/// - There is `--against`, and the other build's `main` does not call `run`, or it has none of the
+///   benchmarks, or the programs of one build have different ones.
 /// - There is `--save-baseline`, and criterion's `sample.json` or this crate's file of a benchmark
 ///   of `bench_pairs` or `compare` is not in the baseline. If a benchmark is slower or undecided,
 ///   the exit code stays 1 or 3.
-/// - The file of `--verdicts`, or the baseline of `--update-on-pass`, could not be written.
-/// - The program can't be started again, or a signal has ended it, such as that of an abort.
+/// - The file of `--verdicts` could not be written. The exit code is then 2 also if a benchmark is
+///   slower; the lines about that are printed.
+/// - The baseline of `--update-on-pass` could not be written.
+/// - The program can't be started again, or the program that was started again has ended without an
+///   exit code from 0 to 255, as by an abort.
+///
+/// criterion itself ends a program with 1, and a printed reason, for `--profile-time` below 1 s and
+/// for baselines under cargo-criterion.
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
@@ -278,8 +286,8 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     ))
 }
 
-/// Judges the findings of a run that began at `since`: updates the baseline, stores and prints the
-/// verdicts. Returns the exit code.
+/// Judges the findings of a run that began at `since`: updates the baseline, stores the verdicts,
+/// and prints them also if they can't be stored. Returns the exit code.
 fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     let Findings {
         verdicts,
@@ -296,11 +304,13 @@ fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
         update_baseline(&mut verdicts, runs, options)?;
     }
-    verdict_file::store(&verdicts, options)?;
+    let stored = verdict_file::store(&verdicts, options);
     if let RunState::Failed { error } = verdicts.state {
+        stored?;
         return Err(error);
     }
     print(&verdicts, options);
+    stored?;
     Ok(verdicts.state.exit_code().unwrap_or(verdict::ERROR))
 }
 

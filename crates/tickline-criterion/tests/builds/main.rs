@@ -104,6 +104,7 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::a_folder_that_is_missing_is_named_with_where_its_path_begins,
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_and_a_line_say_that_a_build_is_slower,
+    verdicts::a_slower_build_is_named_if_its_verdicts_cannot_be_stored,
     verdicts::the_file_has_the_limit_and_the_difference_of_a_slower_build,
     verdicts::a_line_and_the_file_say_that_each_build_has_one_link_order,
     verdicts::the_exit_code_says_that_noise_hides_the_result,

@@ -1,6 +1,7 @@
 //! Tests of `--max-regression`, `--max-noise` and `--verdicts`.
 
 use std::fs;
+use std::path::Path;
 
 use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
@@ -174,6 +175,20 @@ pub(crate) fn the_exit_code_and_a_line_say_that_a_build_is_slower(programs: &Pro
         err.contains("SLOWER: work/spin: slower by more than 10 %: +"),
         "{err}"
     );
+}
+
+/// Symptom: the error of the file was the only line, and the slower build had none.
+pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs: &Programs) {
+    if !Path::new("/dev/full").exists() {
+        return skip("no stream is always full here");
+    }
+    let against = format!("--against={}", programs.path(100).display());
+    let arguments = [against.as_str(), "--max-regression=10%", "--verdicts=/dev/full"];
+    let output = programs.run(300, "work/spin", &arguments);
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("SLOWER: work/spin: slower by"), "{err}");
+    assert!(err.contains("tickline: --verdicts: /dev/full: "), "{err}");
 }
 
 pub(crate) fn the_file_has_the_limit_and_the_difference_of_a_slower_build(programs: &Programs) {
