@@ -19,7 +19,8 @@ use crate::measurement::time::CounterTime;
 use crate::message::Messages;
 
 /// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
-const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(60);
+pub(crate) const SETTLE_RANGE: RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_secs(60);
 
 /// The exit code of a program that gets one of this crate's options without
 /// [`run`](crate::run()), as for other errors of options.
@@ -34,7 +35,6 @@ const ERROR: i32 = 2;
 ///
 /// let time = CounterTime::builder()
 ///     .clock(Clock::builder().trust(Trust::Measured)) // compares the CPUs' counters itself
-///     .settle(Duration::from_millis(500))
 ///     .quiet()
 ///     .build_or_wall_time();
 /// # drop(time);
@@ -80,10 +80,11 @@ impl CounterTimeBuilder {
     /// returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At the limit it
     /// returns with the rate that is known by then.
     ///
-    /// The default is 2 s. Where the kernel keeps time with another clock than the counter, the
-    /// clock first compares the CPUs' counters, for 20 ms a CPU or more. By default the 2 s begin
-    /// after that, or after 50 ms for each CPU. A limit that is set includes the comparison: with
-    /// 100 CPUs set 5 s or more, or bind the process to one CPU.
+    /// The default is 2 s. Where the kernel keeps time with another clock than the counter, and
+    /// where the system does not say with which (Windows), the clock first compares the CPUs'
+    /// counters, for 20 ms a CPU or more. By default the 2 s begin after that, and at the latest
+    /// after 50 ms for each CPU. A limit that is set includes the comparison: with 100 CPUs set 5 s
+    /// or more, or bind the process to one CPU.
     pub fn settle(mut self, limit: Duration) -> Self {
         self.settle = Some(limit);
         self

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tickline::Reason;
 
+use crate::measurement::builder::SETTLE_RANGE;
+
 /// The reason why the counter can't measure. Its text is complete, with the causes.
 ///
 /// ```
@@ -71,16 +73,17 @@ impl Error {
 
     /// A gate that may open by itself was still closed after a wait of `limit`.
     pub(crate) fn still_closed(reason: Reason, limit: Duration) -> Self {
-        let why = if reason == Reason::Untested {
-            ": to compare the CPUs' counters takes 20 ms a CPU or more"
+        let (why, other_way) = if reason == Reason::Untested {
+            ("; to compare them takes 20 ms a CPU or more", ONE_CPU)
         } else {
-            ""
+            ("", "")
         };
         Self::new(
             ErrorKind::GateClosed(reason),
             format!(
-                "the counter can't be used: {reason}; let CounterTimeBuilder::settle allow more \
-                 time than {limit:.1?}{why}"
+                "the counter can't be used: {reason} (after a wait of {limit:.1?}{why})\
+                 {}{other_way}",
+                longer_wait(limit)
             ),
         )
     }
@@ -99,6 +102,25 @@ impl fmt::Display for Error {
 }
 
 impl StdError for Error {}
+
+/// The call that waits for longer than `limit`, and where it is right, to follow a text. Empty if
+/// no call does.
+pub(crate) fn longer_wait(limit: Duration) -> String {
+    let most = *SETTLE_RANGE.end();
+    if limit >= most {
+        return String::new();
+    }
+    let seconds = most.as_secs();
+    format!(
+        "; CounterTime::builder().settle(std::time::Duration::from_secs({seconds}))\
+         .build_or_wall_time() waits for up to {seconds} s: write it in place of \
+         CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group)"
+    )
+}
+
+/// The command of a process that may use one CPU, and so has nothing to compare.
+const ONE_CPU: &str = "; on Linux, bind the program to one CPU that is not in isolcpus: \
+                       taskset -c 1 cargo bench --bench NAME";
 
 /// What permits the use of the counter, and where it is right, to follow the reason's text: a
 /// setting of this crate, or a command. Empty if nothing does.
@@ -120,10 +142,16 @@ const fn advice(reason: Reason) -> &'static str {
              CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group), \
              and add the package tickline"
         }
-        // A process that may use one CPU has nothing to compare.
-        Reason::Unsynchronised | Reason::Untestable => {
-            "; on Linux, bind the program to one CPU that is not in isolcpus: \
+        Reason::Unsynchronised => ONE_CPU,
+        // It does not help if the system does not say which CPU that is.
+        Reason::Untestable => {
+            "; on Linux it may help to bind the program to one CPU that is not in isolcpus: \
              taskset -c 1 cargo bench --bench NAME"
+        }
+        // A comparison with full probes is waited for.
+        Reason::Untested => {
+            "; a clock with minimal probes does not compare them: leave \
+             .probes(tickline::Probes::Minimal) out of its settings"
         }
         _ => "",
     }
@@ -160,10 +188,14 @@ mod tests {
     /// Symptom: "the counters of two CPUs differ" was all that a user read.
     #[test]
     fn the_text_of_counters_without_a_good_comparison_has_the_command_that_needs_none() {
-        for reason in [Reason::Unsynchronised, Reason::Untestable] {
+        for (reason, begin) in [
+            (Reason::Unsynchronised, "on Linux, bind"),
+            // Symptom: the text promised this also where the system names no CPU.
+            (Reason::Untestable, "on Linux it may help to bind"),
+        ] {
             let expected = format!(
-                "the counter can't be used: {reason}; on Linux, bind the program to one CPU that \
-                 is not in isolcpus: taskset -c 1 cargo bench --bench NAME"
+                "the counter can't be used: {reason}; {begin} the program to one CPU that is not \
+                 in isolcpus: taskset -c 1 cargo bench --bench NAME"
             );
             assert_eq!(Error::closed(reason).to_string(), expected);
         }

@@ -9,7 +9,7 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::criterion_folder;
 use crate::measurement::calibration::{Rate, Scale, least_ns};
-use crate::measurement::error::{Error, ErrorKind};
+use crate::measurement::error::{Error, ErrorKind, longer_wait};
 use crate::measurement::incidents::{Incidents, Observations};
 use crate::measurement::noise_loop::NoiseLoop;
 use crate::measurement::pair_cost::pair_ticks;
@@ -29,12 +29,19 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The time that a comparison of the CPUs' counters may add to the default limit, a CPU. `tickline`
 /// rests for 20 ms before it compares a pair of CPUs (`REST_NS` in its `trust/compare.rs`), and
 /// then takes about 1 ms. A choice: twice as much, because a busy machine takes longer.
+///
+/// It does not cover a machine on which most pairs of CPUs need more than two of up to six tries, or
+/// longer ones. There the wait ends in vain, before the comparison. The next [`CounterTime`], which
+/// each `criterion_group!` may make, compares from the first CPU on, and waits as long again.
+///
+/// [`CounterTime`]: crate::CounterTime
 const COMPARISON_OF_A_CPU: Duration = Duration::from_millis(50);
 
 /// The longest wait for a clock's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit {
-    /// The limit as far as it is known: `settle`, and the time of the comparison so far.
+    /// The limit as far as it is known: `settle`, and the wait until the comparison was last seen
+    /// to go on, at most `comparison`.
     present: Duration,
     /// The limit of a wait without a comparison of the CPUs' counters.
     settle: Duration,
@@ -202,8 +209,8 @@ fn end_of_wait(
     }
     is_over.then(|| {
         let message = format!(
-            "the counter's rate was not known after {limit:.1?}: {state}; let \
-             CounterTimeBuilder::settle allow more time"
+            "the counter's rate was not known after {limit:.1?}: {state}{}",
+            longer_wait(limit)
         );
         Err(Error::new(ErrorKind::NotReady, message))
     })
@@ -316,35 +323,59 @@ mod tests {
         }
     }
 
-    /// Symptom: the text said "the counters of the CPUs have not been compared yet", and no more.
+    /// Symptom: "let CounterTimeBuilder::settle allow more time" named a builder that the program
+    /// did not have.
     #[test]
-    fn the_text_of_a_gate_that_may_open_by_itself_says_that_time_helps() {
+    fn the_text_of_a_gate_that_may_open_by_itself_has_the_call_that_waits_for_longer() {
         for reason in [
             Reason::KernelUndecided,
             Reason::SamplesTooOld,
             Reason::NoLine,
         ] {
             let expected = format!(
-                "the counter can't be used: {reason}; let CounterTimeBuilder::settle allow more \
-                 time than 2.0s"
+                "the counter can't be used: {reason} (after a wait of 2.0s); \
+                 CounterTime::builder().settle(std::time::Duration::from_secs(60))\
+                 .build_or_wall_time() waits for up to 60 s: write it in place of \
+                 CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group)"
             );
             assert_eq!(text_at_limit(reason), expected);
         }
     }
 
+    /// Symptom: after the longest wait, the text asked for a longer one.
     #[test]
-    fn the_text_of_counters_that_are_still_compared_says_how_long_that_takes() {
-        let text = text_at_limit(Reason::Untested);
-        let end = " than 2.0s: to compare the CPUs' counters takes 20 ms a CPU or more";
-        assert!(text.ends_with(end), "{text}");
+    fn after_the_longest_wait_the_text_asks_for_no_longer_one() {
+        for state in [
+            ClockState::Calibrating,
+            ClockState::Fallback(Reason::NoLine),
+        ] {
+            for (limit_ms, is_asked) in [(59_999, true), (60_000, false), (62_000, false)] {
+                let limit = Duration::from_millis(limit_ms);
+                let result = end_of_wait(&status(state, None), Probes::Full, limit, limit);
+                let text = result.expect("the end").expect_err("no rate").to_string();
+                assert_eq!(text.contains(".settle("), is_asked, "{text}");
+            }
+        }
     }
 
+    /// Symptom: the text said "the counters of the CPUs have not been compared yet", and no more.
+    #[test]
+    fn the_text_of_counters_that_are_still_compared_has_the_command_that_compares_none() {
+        let text = text_at_limit(Reason::Untested);
+        let why = " yet (after a wait of 2.0s; to compare them takes 20 ms a CPU or more); ";
+        let end = "; on Linux, bind the program to one CPU that is not in isolcpus: \
+                   taskset -c 1 cargo bench --bench NAME";
+        assert!(text.contains(why) && text.ends_with(end), "{text}");
+    }
+
+    /// Symptom: "the counters of the CPUs have not been compared yet" was all that a user read.
     #[test]
     fn counters_that_minimal_probes_do_not_compare_are_not_waited_for() {
         let status = status(ClockState::Fallback(Reason::Untested), None);
         let result = end_of_wait(&status, Probes::Minimal, BEFORE_LIMIT, LIMIT);
         let text = result.expect("the end").expect_err("no rate").to_string();
-        assert!(!text.contains("settle"), "{text}");
+        let end = "leave .probes(tickline::Probes::Minimal) out of its settings";
+        assert!(text.ends_with(end), "{text}");
     }
 
     /// Symptom: where the clock compares the CPUs' counters, it measured with WallTime on machines
@@ -356,6 +387,17 @@ mod tests {
         limit.renew(ClockState::Fallback(Reason::Untested), compared);
         limit.renew(ClockState::Calibrating, compared + POLL);
         assert_eq!(limit.present, compared + SETTLE);
+    }
+
+    /// The time before the comparison, as of a kernel that is undecided, is added as well.
+    #[test]
+    fn the_default_limit_begins_after_a_comparison_that_begins_late() {
+        let (before, compared) = (Duration::from_secs(1), Duration::from_millis(500));
+        let mut limit = WaitLimit::for_cpus(128);
+        limit.renew(ClockState::Calibrating, before);
+        assert_eq!(limit.present, SETTLE);
+        limit.renew(ClockState::Fallback(Reason::Untested), before + compared);
+        assert_eq!(limit.present, before + compared + SETTLE);
     }
 
     #[test]

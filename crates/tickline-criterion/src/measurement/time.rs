@@ -89,7 +89,7 @@ impl Drop for Shared {
 
 impl CounterTime {
     /// A measurement by the counter. Waits for the counter's rate, usually 0.1 to 0.2 s, at most 2
-    /// s, or longer where the CPUs' counters are first compared
+    /// s, or longer where the kernel keeps time with another clock
     /// ([`settle`](CounterTimeBuilder::settle)). Prints a [`Calibration`] at the start, and
     /// [`Incidents`] at the end; [`CounterTimeBuilder::quiet`] turns both off.
     ///
