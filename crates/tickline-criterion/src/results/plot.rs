@@ -53,7 +53,7 @@ pub(crate) fn draw(
     series: &[Series<'_>],
 ) -> Result<String, Box<dyn Error>> {
     let subtitle = lines(subtitle);
-    let lines_height: u32 = subtitle.iter().map(|_| u32::from(LINE_HEIGHT)).sum();
+    let lines_height = u32::from(LINE_HEIGHT) * u32::try_from(subtitle.len())?;
     let titles_height = u32::from(TITLE_HEIGHT) + lines_height;
     let size = (WIDTH, titles_height + CHART_HEIGHT);
     let mut svg = String::new();
@@ -124,12 +124,13 @@ fn draw_titles(
     Ok(())
 }
 
-/// The text in lines of at most [`LINE_CHARACTERS`], each broken at a space.
+/// The text in lines of at most [`LINE_CHARACTERS`], each broken at a space. A longer word has a
+/// line of its own.
 fn lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= LINE_CHARACTERS => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= LINE_CHARACTERS => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -250,7 +251,8 @@ mod tests {
                         1.79 ms)";
         let found = lines(subtitle);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|line| line.len() <= 138), "{found:?}");
+        let do_fit = found.iter().all(|line| line.len() <= LINE_CHARACTERS);
+        assert!(do_fit, "{found:?}");
         assert_eq!(found.join(" "), subtitle);
         let marks = marks();
         let one = Series {
@@ -275,6 +277,19 @@ mod tests {
         for subtitle in ["", "7 pairs of 1 iteration, none disturbed"] {
             assert_eq!(lines(subtitle), [subtitle]);
         }
+    }
+
+    #[test]
+    fn a_line_is_as_long_as_its_characters_and_not_its_bytes() {
+        let half = "\u{b5}".repeat(LINE_CHARACTERS / 2 - 1);
+        let subtitle = format!("{half} {half}");
+        assert_eq!(lines(&subtitle), [subtitle]);
+    }
+
+    #[test]
+    fn a_word_that_is_longer_than_a_line_has_its_own() {
+        let long = "a".repeat(LINE_CHARACTERS + 1);
+        assert_eq!(lines(&format!("7 {long} pairs")), ["7", long.as_str(), "pairs"]);
     }
 
     /// The horizontal position of the only mark, a circle, in a plot of two times.
