@@ -7,8 +7,9 @@
 //!
 //! A pair's excess is its time beyond the median of its slice. The excesses of the benchmark so far
 //! are compared with the gaps, octave by octave, from the longest on. (A process that serves
-//! compares those of each slice alone, because it does not know when its warm-up is over.) The
-//! table says which pairs an octave is judged by, and how many of them interrupts explain:
+//! compares those of each slice alone, because it does not know when its warm-up is over. It pays
+//! the price that the last table below has for that.) The next table says which pairs an octave is
+//! judged by, and how many of them interrupts explain:
 //!
 //! | | |
 //! |---|---|
@@ -19,9 +20,9 @@
 //! | at least | one pair, if any gap is expected |
 //! | at most | a quarter of all pairs: if more are that long, this is the routine's own distribution |
 //!
-//! If there are more, the routine itself is sometimes slow, and the pairs of the octave
-//! count. With `compare`, an octave is explained only if it is for both routines: otherwise two
-//! equal routines could be on different sides of a limit.
+//! If the octave has more pairs, the routine itself is sometimes slow, and they count. With
+//! `compare`, an octave is explained only if it is for both routines: otherwise two equal routines
+//! could be on different sides of a limit.
 //!
 //! **The price**: a pause by the hypervisor counts as the routine's own if it is far longer than
 //! all that the loop has seen. Slow calls do not count if they are as rare as interrupts, and if
