@@ -20,9 +20,9 @@
 //! | at least | one pair, if any gap is expected |
 //! | at most | a quarter of all pairs: if more are that long, this is the routine's own distribution |
 //!
-//! If the octave has more pairs, the routine itself is sometimes slow, and they count. With
-//! `compare`, an octave is explained only if it is for both routines: otherwise two equal routines
-//! could be on different sides of a limit.
+//! If the octave has more pairs than that, the routine itself is sometimes slow, and they count.
+//! With `compare`, an octave is explained only if it is for both routines: otherwise two equal
+//! routines could be on different sides of a limit.
 //!
 //! **The price**: a pause by the hypervisor counts as the routine's own if it is far longer than
 //! all that the loop has seen. Slow calls do not count if they are as rare as interrupts, and if

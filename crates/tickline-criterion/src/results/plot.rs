@@ -289,7 +289,10 @@ mod tests {
     #[test]
     fn a_word_that_is_longer_than_a_line_has_its_own() {
         let long = "a".repeat(LINE_CHARACTERS + 1);
-        assert_eq!(lines(&format!("7 {long} pairs")), ["7", long.as_str(), "pairs"]);
+        assert_eq!(
+            lines(&format!("7 {long} pairs")),
+            ["7", long.as_str(), "pairs"]
+        );
     }
 
     /// The horizontal position of the only mark, a circle, in a plot of two times.

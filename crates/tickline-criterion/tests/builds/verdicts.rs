@@ -183,7 +183,11 @@ pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs:
         return skip("no stream is always full here");
     }
     let against = format!("--against={}", programs.path(100).display());
-    let arguments = [against.as_str(), "--max-regression=10%", "--verdicts=/dev/full"];
+    let arguments = [
+        against.as_str(),
+        "--max-regression=10%",
+        "--verdicts=/dev/full",
+    ];
     let output = programs.run(300, "work/spin", &arguments);
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(2), "{err}");
