@@ -146,14 +146,17 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 /// The bytes of the quoted part with which a text begins, as `shell_word` makes it; a backquote may
-/// stand before it. `None` if there is none, or if it does not end.
+/// stand before it. `None` if there is none, or if it does not end. A name that another program
+/// chose may have an apostrophe: a quote before a letter ends nothing, and no part has a line end.
 fn quoted_bytes(text: &str) -> Option<usize> {
     let mut inside = text.trim_start_matches('`').strip_prefix('\'')?;
     loop {
         let (_, after) = inside.split_once('\'')?;
         // A quote within the word.
         let Some(more) = after.strip_prefix(r"\''") else {
-            return Some(text.len() - after.len());
+            let (quoted, _) = text.split_at(text.len() - after.len());
+            let is_word = !after.starts_with(char::is_alphanumeric) && !quoted.contains('\n');
+            return is_word.then_some(quoted.len());
         };
         inside = more;
     }
@@ -386,6 +389,13 @@ mod tests {
     fn a_quote_that_does_not_end_is_part_of_a_word() {
         assert_eq!(words("'a b'; 'c d"), ["'a b';", "'c", "d"]);
         assert_eq!(words(" of  users' 'tsc' "), ["of", "users'", "'tsc'"]);
+    }
+
+    /// Symptom: a process named `'` made one long word of the list of readers.
+    #[test]
+    fn an_apostrophe_ends_no_quoted_word() {
+        assert_eq!(words("', 9 it's"), ["',", "9", "it's"]);
+        assert_eq!(words("'a\nb'"), ["'a", "b'"]);
     }
 
     #[test]

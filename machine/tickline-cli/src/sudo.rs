@@ -8,7 +8,7 @@ use crate::words::shell_word;
 
 const NAME: &str = "tickline";
 
-/// The usual path of `sudo`.
+/// The usual path of `sudo`. On Red Hat's systems it begins after [`LOCAL`].
 const FOLDERS: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -18,22 +18,28 @@ const FOLDERS: [&str; 6] = [
     "/bin",
 ];
 
+/// The number of folders below /usr/local.
+const LOCAL: usize = 2;
+
 /// This program's name, if `sudo` finds it by its name, or else its path.
 pub(crate) fn this_program() -> String {
     let program = std::env::current_exe().and_then(fs::canonicalize);
+    let folders = FOLDERS.map(PathBuf::from);
     program.map_or_else(
         |_| NAME.to_owned(),
-        |program| name(&program, &FOLDERS.map(PathBuf::from)),
+        |program| name(&program, &[&folders[..], &folders[LOCAL..]]),
     )
 }
 
-/// The name of `program`, if the first program of this name in `folders` is this one; else the
-/// path, quoted for a shell if necessary.
-fn name(program: &Path, folders: &[PathBuf]) -> String {
-    let found = folders
-        .iter()
-        .find_map(|folder| fs::canonicalize(folder.join(NAME)).ok());
-    if found.as_deref() == Some(program) {
+/// The name of `program`, if on each of these paths of `sudo` the first program of this name is
+/// this one; else its own path, quoted for a shell if necessary.
+fn name(program: &Path, paths: &[&[PathBuf]]) -> String {
+    let finds = |folders: &&[PathBuf]| {
+        let mut folders = folders.iter();
+        let found = folders.find_map(|folder| fs::canonicalize(folder.join(NAME)).ok());
+        found.as_deref() == Some(program)
+    };
+    if paths.iter().all(finds) {
         return NAME.to_owned();
     }
     shell_word(&program.to_string_lossy())
@@ -55,13 +61,29 @@ mod tests {
         let on_path = folder.join("bin");
         fs::create_dir(&on_path).unwrap();
         let folders = [folder.join("missing"), on_path.clone()];
-        assert_eq!(name(&program, &folders), program.to_string_lossy());
+        assert_eq!(name(&program, &[&folders[..]]), program.to_string_lossy());
         symlink(&program, on_path.join("tickline")).unwrap();
-        assert_eq!(name(&program, &folders), "tickline");
+        assert_eq!(name(&program, &[&folders[..]]), "tickline");
+    }
+
+    /// Symptom: `sudo tickline`, of a program in /usr/local/bin, said "command not found" on Red
+    /// Hat's systems.
+    #[test]
+    fn a_program_that_is_on_one_path_of_sudo_alone_is_named_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = fs::canonicalize(folder.path()).unwrap();
+        let program = folder.join("tickline");
+        fs::write(&program, "").unwrap();
+        let folders = [folder, PathBuf::from("/missing")];
+        let paths = [&folders[..], &folders[1..]];
+        assert_eq!(name(&program, &paths), program.to_string_lossy());
+        let (local, others) = FOLDERS.split_at(LOCAL);
+        assert!(local.iter().all(|folder| folder.starts_with("/usr/local/")));
+        assert!(!others.iter().any(|folder| folder.starts_with("/usr/local/")));
     }
 
     #[test]
     fn a_path_is_quoted_for_a_shell() {
-        assert_eq!(name(Path::new("/a/it's b"), &[]), r"'/a/it'\''s b'");
+        assert_eq!(name(Path::new("/a/it's b"), &[&[]]), r"'/a/it'\''s b'");
     }
 }

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use rustix::process::Uid;
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 use tickline_page::page_file::{
-    self, AttachedFile, FileError, PageError, PageErrorCause, PageSwitch,
+    self, AttachedFile, FileError, LockHolder, PageError, PageErrorCause, PageSwitch,
 };
 
 use crate::args::{self, ServeAction, ServeStatus};
@@ -90,7 +90,7 @@ fn switch(
     action: fn(&Path) -> io::Result<Exit>,
 ) -> io::Result<Exit> {
     let page = served_page(named);
-    let was_missing = page.as_ref().is_ok_and(|page| is_missing(page));
+    let missing = page.as_ref().ok().filter(|page| is_missing(page)).cloned();
     let result = page.and_then(|page| action(&page));
     let is_chosen = named.is_some() || rustix::process::geteuid().is_root();
     if is_chosen {
@@ -104,16 +104,21 @@ fn switch(
             output::line_to_stderr(&format!("tickline: {hint}"));
             Ok(exit)
         }
-        Err(_) if was_missing => Err(io::Error::other(hint)),
-        Err(error) => Err(io::Error::other(format!(
-            "{hint}; this user's page: {error}"
-        ))),
+        Err(error) => {
+            let reason = missing.map_or_else(
+                || error.to_string(),
+                |page| format!("there is none at {}", plain_path(&page)),
+            );
+            Err(io::Error::other(format!(
+                "{hint}; this user's page: {reason}"
+            )))
+        }
     }
 }
 
-/// Whether there is no such page, nor a server of its deleted file.
+/// Whether there is no such page, nor a server of its deleted file, as far as this user may see.
 fn is_missing(page: &Path) -> bool {
-    !page.exists() && page::deleted(page).is_none()
+    matches!(page.try_exists(), Ok(false)) && page::deleted(page).is_none()
 }
 
 /// Says that the machine's page stays as it is; `None` if there is none.
@@ -316,19 +321,21 @@ fn off(page: &Path) -> io::Result<Exit> {
 
 fn on(page: &Path) -> io::Result<Exit> {
     let before = page_file::switch_on(page).map_err(page_error)?;
+    let holder = page_file::lock_holder(page).ok();
     let start = ServiceManager::of(page).start(page);
-    say(page, &after_on(before, &start))
+    say(page, &after_on(before, holder, &start))
 }
 
-/// What there is to do after `serve on` of a page whose switch had this position. `start` says how
-/// to start a server.
-fn after_on(before: PageSwitch, start: &str) -> String {
-    match before {
-        PageSwitch::Off => format!("a server may serve it again; start one: {start}"),
-        PageSwitch::On {
-            phase: LeasePhase::Off,
-        } => format!("was not switched off; no server publishes a line; start one: {start}"),
-        PageSwitch::On { .. } => "was not switched off".to_owned(),
+/// What there is to do after `serve on` of a page whose switch had this position, and whose lock
+/// has this holder, if that is known. `start` says how to start a server. The phase tells nothing of
+/// a server: a killed one leaves `published`.
+fn after_on(before: PageSwitch, holder: Option<LockHolder>, start: &str) -> String {
+    match (before, holder) {
+        (PageSwitch::Off, _) => format!("a server may serve it again; start one: {start}"),
+        (PageSwitch::On { .. }, Some(LockHolder::None)) => {
+            format!("was not switched off; no server runs; start one: {start}")
+        }
+        (PageSwitch::On { .. }, _) => "was not switched off".to_owned(),
     }
 }
 
@@ -409,13 +416,27 @@ mod tests {
         assert!(!is_missing(&page));
     }
 
-    /// Symptom: a second `on`, while no server ran, said only "was not switched off".
+    /// Symptom: a refused right to search the folder was said to be a missing page.
     #[test]
-    fn on_says_how_to_start_a_server_unless_one_publishes() {
-        let on = |phase| after_on(PageSwitch::On { phase }, "START");
-        assert!(after_on(PageSwitch::Off, "START").ends_with("; start one: START"));
-        assert!(on(LeasePhase::Off).ends_with("; start one: START"));
-        assert_eq!(on(LeasePhase::Published), "was not switched off");
+    fn a_page_that_cannot_be_looked_for_is_not_missing() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(!is_missing(&file.join("page.v1")));
+    }
+
+    /// Symptom: `on`, after a server was stopped or killed, said only "was not switched off".
+    #[test]
+    fn on_says_how_to_start_a_server_unless_one_has_the_lock() {
+        let free = Some(LockHolder::None);
+        assert!(after_on(PageSwitch::Off, free, "START").ends_with("; start one: START"));
+        for phase in [LeasePhase::Off, LeasePhase::NoLine, LeasePhase::Published] {
+            let on = |holder| after_on(PageSwitch::On { phase }, holder, "START");
+            assert!(on(free).ends_with("; start one: START"), "{phase:?}");
+            for holder in [Some(LockHolder::Process(42)), None] {
+                assert_eq!(on(holder), "was not switched off");
+            }
+        }
     }
 
     #[test]

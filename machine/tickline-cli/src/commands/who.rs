@@ -87,7 +87,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
             let program = sudo::this_program();
             WhoSummary {
                 not_counted: Some(NotCounted {
-                    obstacle: obstacle.words(user),
+                    obstacle: obstacle.to_string(),
                     fixing_commands: obstacle.fixing_commands(user, process, duration, &program),
                     other_tools: obstacle.other_tools(process, duration),
                 }),

@@ -79,7 +79,7 @@ fn a_fix_without_a_question_is_refused_to_a_user_without_the_right_to_it() {
         return;
     };
     assert_fails(&output, 2, "only root may change it: sudo ");
-    assert_fails(&output, 2, "tickline doctor --fix --yes");
+    assert_fails(&output, 2, " doctor --fix --yes");
     assert_eq!(text(&output.stdout), "");
 }
 

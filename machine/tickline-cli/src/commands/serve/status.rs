@@ -360,11 +360,11 @@ mod tests {
             next(ServiceManager::OpenRc, page, phase, server, None)
         };
         let look = ServiceManager::OpenRc.look();
+        let start = ServiceManager::OpenRc.start(Path::new("/page"));
         assert_eq!(next(&PageServer::Process(42)), look);
         assert_eq!(next(&PageServer::Unknown(String::new())), look);
-        let start =
-            "; to start a server: rc-service tickline restart, or `tickline serve`, as root";
-        assert_eq!(next(&PageServer::None), format!("{look}{start}"));
+        let expected = format!("{look}; to start a server: {start}");
+        assert_eq!(next(&PageServer::None), expected);
     }
 
     /// Symptom: the log alone, of a server that hung.
@@ -376,8 +376,9 @@ mod tests {
             next(ServiceManager::Systemd, page, phase, &server, halt)
         };
         let look = ServiceManager::Systemd.look();
-        let restart = "; to restart the server: systemctl restart tickline, as root";
-        assert_eq!(next(PagePhase::Expired, None), format!("{look}{restart}"));
+        let restart = ServiceManager::Systemd.restart();
+        let expected = format!("{look}; to restart the server: {restart}");
+        assert_eq!(next(PagePhase::Expired, None), expected);
         assert_eq!(next(PagePhase::Expired, Some(Halt::Signal)), look);
         let no_line = PagePhase::Stored(LeasePhase::NoLine);
         assert_eq!(next(no_line, None), look);

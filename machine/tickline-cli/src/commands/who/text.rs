@@ -14,6 +14,10 @@ const ROWS: usize = 20;
 const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice \
                                 at each call. None of them sees the calls that the vDSO answers.";
 
+/// The options with which a container may count.
+const CONTAINER_OPTIONS: &str =
+    "--privileged --pid=host -v /sys/kernel/tracing:/sys/kernel/tracing";
+
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
@@ -47,7 +51,7 @@ fn what_to_do(not_counted: &NotCounted, screen: &mut Screen) {
         &format!("Calls were not counted: {}.", not_counted.obstacle),
     );
     match not_counted.fixing_commands.as_slice() {
-        [] => screen.line("\nCount with another tool (if this is a container, on its host):"),
+        [] => screen.line("\nCount with another tool:"),
         [again] => {
             screen.line("\nCount as root:");
             screen.line(&format!("  {again}"));
@@ -64,6 +68,8 @@ fn what_to_do(not_counted: &NotCounted, screen: &mut Screen) {
     for command in &not_counted.other_tools {
         screen.line(&format!("  {command}"));
     }
+    screen.line("\nIn a container, run these on its host, or start it as root with:");
+    screen.line(&format!("  {CONTAINER_OPTIONS}"));
     screen.line("");
     screen.say("", OTHER_TOOLS_NOTE);
 }
@@ -331,17 +337,14 @@ mod tests {
     #[test]
     fn who_follows_an_obstacle_by_its_fix_and_then_by_other_tools() {
         for (fixing_commands, says) in [
-            (
-                &[][..],
-                "Count with another tool (if this is a container, on its host): perf A",
-            ),
+            (&[][..], "Count with another tool: perf"),
             (
                 &["sudo it"],
-                "Count as root: sudo it Or count with another tool: perf A",
+                "Count as root: sudo it Or count with another tool: perf",
             ),
             (
                 &["mount", "sudo it"],
-                "Mount it, and count again: 1. mount 2. sudo it Or count with another tool: perf A",
+                "Mount it, and count again: 1. mount 2. sudo it Or count with another tool: perf",
             ),
         ] {
             let text = lines(WhoSummary {
@@ -352,9 +355,24 @@ mod tests {
                 }),
                 ..WhoSummary::default()
             });
-            let says = format!("Calls were not counted: no. {says}");
+            let says = format!("Calls were not counted: no. {says} In a container, ");
             assert!(text.starts_with(&says), "no {says} in {text}");
         }
+    }
+
+    /// Symptom: a user of an image without sudo was to count by sudo, and the options for a
+    /// container were broken into two lines.
+    #[test]
+    fn who_names_the_options_for_a_container_in_a_line_of_their_own() {
+        let not_counted = NotCounted {
+            obstacle: "no".to_owned(),
+            fixing_commands: vec!["sudo it".to_owned()],
+            other_tools: Vec::new(),
+        };
+        let mut screen = Screen::of(40);
+        what_to_do(&not_counted, &mut screen);
+        let expected = format!("start it as root with:\n  {CONTAINER_OPTIONS}\n");
+        assert!(screen.text.contains(&expected), "{}", screen.text);
     }
 
     #[test]

@@ -16,6 +16,13 @@ fn switch(page: &Path, word: &str) -> String {
     text(&output.stdout)
 }
 
+/// The option that names this page in a command. Its path is quoted, because a mark stands for a
+/// control character.
+fn option_of(page: &Path) -> String {
+    let page = page.display().to_string().replace('\u{1b}', "\u{fffd}");
+    format!("--page '{page}'")
+}
+
 #[track_caller]
 fn assert_off(page: &Path) {
     let shown = status(page).unwrap();
@@ -84,7 +91,8 @@ fn a_server_that_starts_on_a_page_that_is_off_leaves_it_off() {
     killed.ended();
     switch(&page, "off");
     let messages = assert_ended_by_off(&mut Server::start(&page));
-    assert!(messages.contains("tickline serve on --page "), "{messages}");
+    let on = format!(" serve on {}", option_of(&page));
+    assert!(messages.contains(&on), "{messages}");
     assert!(!messages.contains("serves this page"), "{messages}");
     assert_off(&page);
 }
@@ -107,7 +115,8 @@ fn on_names_the_command_that_starts_a_server() {
     switch(&page, "off");
     let said = switch(&page, "on");
     // No service is for a page of another path. Symptom: `systemctl start tickline`.
-    assert!(said.contains("tickline serve --page "), "{said}");
+    let start = format!(" serve {}", option_of(&page));
+    assert!(said.contains(&start), "{said}");
     assert!(!said.contains("systemctl"), "{said}");
 }
 
@@ -150,7 +159,8 @@ fn the_status_says_what_ends_that_a_page_is_off() {
     let words = text(&run(&page, &["status"]).stdout);
     assert!(words.contains(OFF), "{words}");
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("tickline serve on --page "), "{words}");
+    let on = format!(" serve on {}", option_of(&page));
+    assert!(words.contains(&on), "{words}");
     assert!(!words.contains(WITHOUT_SERVER), "{words}");
 }
 
@@ -196,13 +206,13 @@ fn a_user_who_switches_a_page_off_hears_of_the_machines_page() {
     let lines: Vec<&str> = shown.lines().skip(1).collect();
     // Symptom: the line began with how to start a server.
     let begin = "tickline: the machine's page /run/tickline/page.v1 stays as it is: `sudo ";
-    let end = |word: &str| format!("tickline serve {word}` switches it {word}");
+    let then = |word: &str| format!(" serve {word}` switches it {word}; this user's page: ");
     assert!(lines[0].starts_with(begin), "{shown}");
-    let then = end("off") + "; this user's page: ";
-    assert!(lines[0].contains(&then), "{shown}");
+    assert!(lines[0].contains(&then("off")), "{shown}");
     assert!(lines[1].starts_with(begin), "{shown}");
-    // This user's page does not exist.
-    assert!(lines[1].ends_with(&end("on")), "{shown}");
+    // Symptom: not a word of this user's page, which does not exist.
+    let missing = then("on") + "there is none at /run/none/tickline/page.v1";
+    assert!(lines[1].ends_with(&missing), "{shown}");
     // Another page was named.
     assert!(!lines[2].contains("the machine's page"), "{shown}");
 }
