@@ -55,10 +55,15 @@ fn shown_with_code(columns: u16, arguments: &[&str], variables: &[(&str, &str)])
 const PLAIN: (&str, &str) = ("NO_COLOR", "1");
 
 /// The lines of text with their lengths, without lines of the progress bar, which steer the cursor.
-/// Commands and words that are longer than a line stay whole, so they are left out, too.
+/// Commands, their options and words that are longer than a line stay whole, so they are left out,
+/// too. A command of a list begins with its number.
 fn lines(shown: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_command = |line: &str| {
+        let numbered = line.trim_start().starts_with(|first: char| first.is_ascii_digit());
+        line.contains("sudo ") || line.contains(" --privileged ") || numbered && line.contains(". ")
+    };
     let is_text = |line: &&str| {
-        !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ')
+        !line.contains('\u{1b}') && !is_command(line) && line.trim().contains(' ')
     };
     shown
         .lines()
