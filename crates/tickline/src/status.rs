@@ -85,6 +85,13 @@ impl ClockState {
 
 impl fmt::Display for ClockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, None)
+    }
+}
+
+impl ClockState {
+    /// Writes the text. `driver` is the clock's; `None` if it is not known.
+    fn write(self, f: &mut fmt::Formatter<'_>, driver: Option<Driver>) -> fmt::Result {
         match self {
             Self::Calibrating => f.write_str(
                 "calibrating: readings come from the OS clock until the counter is calibrated",
@@ -97,7 +104,7 @@ impl fmt::Display for ClockState {
             Self::Fallback(reason) => write!(
                 f,
                 "fallback: readings come from the OS clock, because {reason}{}",
-                advice(*reason)
+                advice(reason, driver)
             ),
             Self::Unavailable => {
                 f.write_str("unavailable: this system has no clock, so every reading is 0")
@@ -116,8 +123,8 @@ impl fmt::Display for ClockState {
 
 /// What can be done about `reason`, to follow the reason's text. Where a call is right only on some
 /// machines, the text says on which. Empty if neither the program nor its parent can do anything,
-/// or if the reason's text names the switch.
-const fn advice(reason: Reason) -> &'static str {
+/// or if the reason's text names the switch. `driver` is the clock's; `None` if it is not known.
+const fn advice(reason: Reason, driver: Option<Driver>) -> &'static str {
     match reason {
         Reason::Denied => {
             "; the sandbox or parent that denies it must permit it before the program starts \
@@ -125,17 +132,20 @@ const fn advice(reason: Reason) -> &'static str {
         }
         Reason::NotInvariant => {
             "; in a virtual machine whose host's counter is invariant, \
-             ClockBuilder::assume_invariant() permits its use"
+             Clock::builder().assume_invariant().start_global(), in place of tickline::start(), or \
+             .build() for another clock, permits its use"
         }
         Reason::KernelRejected => {
             "; where the kernel's cause (see its log) does not matter to the program, \
-             ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread with \
-             Probes::Full finds the CPUs' counters synchronised; that comparison can't show drift"
+             Clock::builder().trust(Trust::Measured).start_global(), in place of \
+             tickline::start(), or .build() for another clock, permits its use, if a clock's \
+             thread with Probes::Full finds the CPUs' counters synchronised; that comparison can't \
+             show drift"
         }
         // Only `Trust::Kernel` closes a gate for these reasons (a backend aside).
         Reason::KernelUsesOther | Reason::HypervisorPolicy | Reason::KernelUnknown => {
-            "; ClockBuilder::trust(Trust::Auto) permits its use, if a clock's thread with \
-             Probes::Full finds the CPUs' counters synchronised"
+            "; Trust::Auto (the default) in place of Trust::Kernel permits its use, if a clock's \
+             thread with Probes::Full finds the CPUs' counters synchronised"
         }
         Reason::Untestable => {
             "; a clock with a thread and Probes::Full tries again, where the system lets it move \
@@ -145,12 +155,19 @@ const fn advice(reason: Reason) -> &'static str {
             "; a clock with a thread, Probes::Full and LinePerCpu::Auto gives each CPU a line of \
              its own, on a processor that has rdtscp"
         }
+        Reason::Untested if matches!(driver, Some(Driver::Thread)) => {
+            "; the clock's thread compares them, for 20 ms a CPU or more, if the clock has \
+             Probes::Full"
+        }
         Reason::Untested => {
             "; a clock with a thread and Probes::Full (the default) compares them: \
              tickline::start() gives the global clock a thread, Driver::Thread another clock (under \
              a seccomp filter that kills: before the filter)"
         }
-        Reason::SamplesTooOld => "; choose a longer ClockBuilder::interval()",
+        Reason::SamplesTooOld => {
+            "; choose a longer interval: Clock::builder().interval(..).start_global(), in place of \
+             tickline::start(), or .build() for another clock"
+        }
         // A CPU with a line of its own: such lines need a thread.
         Reason::NoLine => ": the thread can't reach this CPU, or its samples make no line",
         Reason::DriverStopped => {

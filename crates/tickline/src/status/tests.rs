@@ -235,6 +235,43 @@ fn a_status_says_that_the_variables_value_is_ignored() {
     }
 }
 
+/// Symptom: a program that had called `tickline::start()` was told to call it, while the thread
+/// compared the counters.
+#[test]
+fn a_clock_with_a_thread_is_not_told_to_get_one() {
+    let mut status = status_of(ClockState::Fallback(Reason::Untested));
+    for (driver, needs_thread) in [
+        (Some(Driver::Thread), false),
+        (Some(Driver::Reader), true),
+        (Some(Driver::Manual), true),
+        (None, true),
+    ] {
+        status.driver = driver;
+        let text = status.to_string();
+        assert_eq!(text.contains("tickline::start()"), needs_thread, "{text}");
+        let compares = "yet; the clock's thread compares them, for 20 ms a CPU or more";
+        assert_eq!(text.contains(compares), !needs_thread, "{text}");
+    }
+}
+
+/// Symptom: the text named `ClockBuilder::trust(Trust::Measured)`. With it and `build()`, as in
+/// the samples, a program made another clock, and `Instant::now` went on to read the OS clock.
+#[test]
+fn advice_on_a_setting_names_the_calls_for_both_kinds_of_clocks() {
+    for (reason, setting) in [
+        (Reason::NotInvariant, "assume_invariant()"),
+        (Reason::KernelRejected, "trust(Trust::Measured)"),
+        (Reason::SamplesTooOld, "interval(..)"),
+    ] {
+        let text = ClockState::Fallback(reason).to_string();
+        let calls = format!(
+            "Clock::builder().{setting}.start_global(), in place of tickline::start(), or .build() \
+             for another clock"
+        );
+        assert!(text.contains(&calls), "{text}");
+    }
+}
+
 /// Core's texts say the fact; a program that reads the OS clock wants to know what to change.
 /// Symptom: a kernel's verdict against the counter ended the log's line, although a `Trust` permits
 /// its use.
@@ -248,26 +285,32 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
         (
             Reason::NotInvariant,
             "power states; in a virtual machine whose host's counter is invariant, \
-             ClockBuilder::assume_invariant()",
+             Clock::builder().assume_invariant()",
         ),
         (
             Reason::KernelRejected,
             "as a clocksource; where the kernel's cause (see its log) does not matter to the \
-             program, ClockBuilder::trust(Trust::Measured) permits its use, if a clock's thread \
-             with Probes::Full finds the CPUs' counters synchronised; that comparison can't show \
-             drift",
+             program, Clock::builder().trust(Trust::Measured)",
+        ),
+        (
+            Reason::KernelRejected,
+            "permits its use, if a clock's thread with Probes::Full finds the CPUs' counters \
+             synchronised; that comparison can't show drift",
         ),
         (
             Reason::KernelUsesOther,
-            "another clocksource; ClockBuilder::trust(Trust::Auto) permits its use",
+            "another clocksource; Trust::Auto (the default) in place of Trust::Kernel permits its \
+             use",
         ),
         (
             Reason::HypervisorPolicy,
-            "about the counter; ClockBuilder::trust(Trust::Auto) permits its use",
+            "about the counter; Trust::Auto (the default) in place of Trust::Kernel permits its \
+             use",
         ),
         (
             Reason::KernelUnknown,
-            "trusts the counter; ClockBuilder::trust(Trust::Auto) permits its use",
+            "trusts the counter; Trust::Auto (the default) in place of Trust::Kernel permits its \
+             use",
         ),
         (
             Reason::Untestable,
@@ -283,7 +326,7 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
         ),
         (
             Reason::SamplesTooOld,
-            "allows; choose a longer ClockBuilder::interval()",
+            "allows; choose a longer interval: Clock::builder().interval(..)",
         ),
         (
             Reason::NoLine,

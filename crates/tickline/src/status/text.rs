@@ -23,7 +23,7 @@ use crate::settings::Driver;
 /// | the variable `TICKLINE` has a value that is ignored | the values that it may have |
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.state)?;
+        self.state.write(f, self.driver)?;
         let parts = [
             self.end_of_fast(),
             self.end_of_calibrating(),
