@@ -94,6 +94,10 @@
 //! gives the reason. A span then costs four calls of `clock_gettime`. If the gate closes during a
 //! span, the span's times are still right.
 //!
+//! A process that may not read the counter (`PR_SET_TSC`, the reason `denied`) must not write a
+//! trace, by `trace_file` or `flight`: they also read the system's clocks through the vDSO, which
+//! may read the counter, and then the process ends by SIGSEGV.
+//!
 //! # Before calibration
 //!
 //! Readings come from the OS clock until the counter is calibrated. While a program holds a guard

@@ -315,6 +315,9 @@ impl TraceFileBuilder {
     /// Links are followed. If `/dev/stdout` is a file, it is truncated, too. To append to standard
     /// output, pass [`std::io::stdout`] to [`build`](Self::build).
     ///
+    /// Not for processes that [may not read the counter](crate#when-a-gate-is-closed): the writer's
+    /// thread may end them by SIGSEGV.
+    ///
     /// # Errors
     ///
     /// - If the file cannot be created, or the thread cannot be started.
