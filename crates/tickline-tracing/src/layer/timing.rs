@@ -117,7 +117,7 @@ impl OpenSpan {
 ///
 /// ```
 /// use tickline_tracing::{SpanTimes, SpanTimingLayer};
-/// use tracing_core::{Subscriber, span::Id};
+/// use tracing::{Subscriber, span::Id};
 /// use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 /// use tracing_subscriber::registry::LookupSpan;
 ///
