@@ -253,9 +253,9 @@ impl Clock {
         unsafe { self.engine.as_ref() }
     }
 
-    /// The current time of `CLOCK_MONOTONIC`, in order within a thread. The CPU may read the
-    /// counter before older loads complete, so between threads use
-    /// [`now_ordered`](Self::now_ordered).
+    /// The current time of `CLOCK_MONOTONIC`, in order within a thread (with a [line for each
+    /// CPU](crate::LinePerCpu), while it stays on its CPU). The CPU may read the counter before
+    /// older loads complete, so between threads use [`now_ordered`](Self::now_ordered).
     ///
     /// ```
     /// use std::time::Duration;

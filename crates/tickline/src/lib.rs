@@ -147,7 +147,8 @@
 //! own ([`ClockBuilder::line_per_cpu`]). By default a clock with a thread gives each CPU one once
 //! it has found the counters unsynchronised. The table in [Order](#order) then holds on one CPU
 //! while its line lasts; [`LinePerCpu`] says when a reading may step back, and how far. With
-//! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
+//! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order; [`start`] has
+//! the call for the global clock.
 //!
 //! On a busy machine the thread gets onto a CPU late, and many readings come from the OS clock
 //! meanwhile: [`ClockBuilder::line_per_cpu`] says which interval helps.

@@ -108,8 +108,10 @@ pub enum Probes {
 /// # fn main() -> Result<(), tickline::Error> {
 /// use tickline::{Clock, LinePerCpu};
 ///
-/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).build()?; // whatever the comparison of the counters says
-/// assert!(clock.status().per_cpu.is_empty());
+/// // For `Instant::now_ordered`, in place of `tickline::start()`; `build` makes another clock.
+/// let _thread = Clock::builder().line_per_cpu(LinePerCpu::Off).start_global()?;
+/// // Whatever the comparison of the counters says:
+/// assert!(Clock::global().status().per_cpu.is_empty());
 /// # Ok(())
 /// # }
 /// ```

@@ -29,8 +29,9 @@ use crate::thread::ClockThread;
 ///
 /// If a comparison by the thread finds that the CPUs' counters differ, each CPU gets a line of its
 /// own. The order of readings is then weaker, also of ordered ones
-/// ([`LinePerCpu`](crate::LinePerCpu)). For the order on such machines, too, start the thread with
-/// [`LinePerCpu::Off`](crate::LinePerCpu::Off): readings come from the OS clock there.
+/// ([`LinePerCpu`](crate::LinePerCpu)). For the order on such machines, too, call
+/// `Clock::builder().line_per_cpu(LinePerCpu::Off).start_global()` in its place, before any other
+/// start: readings come from the OS clock there.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped: a plugin drops its
 /// guards before it is unloaded ([Plugins](crate#plugins)). Further calls share the thread. This
