@@ -111,10 +111,7 @@ struct Destinations {
 
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
     let document = JsonOutput::open(&args.json)?;
-    let figures = args.openmetrics.as_deref();
-    let figures = figures
-        .map(|path| document.find_second("--openmetrics", path)?.tried())
-        .transpose()?;
+    let figures = document.open_second("--openmetrics", args.openmetrics.as_deref())?;
     Ok(Destinations { document, figures })
 }
 

@@ -77,10 +77,9 @@ mod tests {
             document.machine.clocksource,
             document.machine.clock_gettime_file,
         ) = (None, None);
-        document
-            .costs
-            .iter_mut()
-            .for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
+        for row in &mut document.costs {
+            row.served_by = row.served_by.and(Some(ServedBy::Vdso));
+        }
         for (warp, exit, is_shown) in [
             (None, Exit::Success, false),
             (unsynchronised, Exit::Negative, true),

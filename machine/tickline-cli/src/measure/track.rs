@@ -78,7 +78,9 @@ pub(crate) struct TrackSummary {
 impl TrackSummary {
     pub(crate) fn new(points: Vec<OffsetSample>) -> Self {
         let mut all = OffsetSummary::default();
-        points.iter().for_each(|sample| all.add(sample));
+        for sample in &points {
+            all.add(sample);
+        }
         Self { all, points }
     }
 

@@ -129,9 +129,9 @@ impl Sampler {
         let status = clock.status();
         renew_recent(&mut self.recent, &offset);
         let mut slope = LeastSquares::default();
-        self.recent
-            .iter()
-            .for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
+        for (at_s, offset_ns) in &self.recent {
+            slope.add(*at_s, *offset_ns);
+        }
         let events = status.events.iter().zip(self.before.iter());
         let events =
             events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
@@ -154,10 +154,10 @@ impl Sampler {
             utc: utc_now(),
             status,
         };
-        [&sample.offset]
-            .into_iter()
-            .chain(&sample.cpus)
-            .for_each(|sample| self.summary.add(sample));
+        self.summary.add(&sample.offset);
+        for on_cpu in &sample.cpus {
+            self.summary.add(on_cpu);
+        }
         self.summary.events.clone_from(&sample.events);
         let space = MAX_CHANGES.saturating_sub(self.summary.changes.len());
         self.summary
@@ -169,9 +169,9 @@ impl Sampler {
     /// The summary. It includes the samples on single CPUs that came after the last sample of this
     /// thread. Without them, the CPUs' states would be an interval old.
     pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
-        self.by_cpu
-            .try_iter()
-            .for_each(|sample| self.summary.add(&sample));
+        for sample in self.by_cpu.try_iter() {
+            self.summary.add(&sample);
+        }
         WatchSummary {
             ended_by,
             watched_s: self.start.elapsed().as_secs_f64(),
@@ -306,7 +306,9 @@ mod tests {
             slope.slope_ppb()
         );
         let mut still = LeastSquares::default();
-        (0..5).for_each(|_| still.add(1.0, 2.0));
+        for _ in 0..5 {
+            still.add(1.0, 2.0);
+        }
         assert_eq!(still.slope_ppb(), None, "points at one time make no line");
     }
 

@@ -62,9 +62,9 @@ pub(super) fn count(
         .try_for_each(|one| one.sampler.enable())?;
     while start.elapsed() < duration {
         thread::sleep(POLL.min(duration.saturating_sub(start.elapsed())));
-        sampled
-            .iter_mut()
-            .for_each(|one| one.drain(process, &mut counted));
+        for one in &mut sampled {
+            one.drain(process, &mut counted);
+        }
         progress(start.elapsed().div_duration_f64(duration).min(1.0));
     }
     sampled
