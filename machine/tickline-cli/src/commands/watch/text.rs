@@ -40,7 +40,7 @@ pub(super) fn by_cpu(cpus: &[CpuSummary]) -> String {
 }
 
 /// The events that have happened, each with its count.
-pub(super) fn nonzero(events: &CountsByCode) -> String {
+fn nonzero(events: &CountsByCode) -> String {
     let events = events.iter().filter(|(_, count)| **count > 0);
     events
         .map(|(name, count)| format!("{name} +{count}"))
