@@ -123,7 +123,8 @@ pub(crate) struct OffsetSummary {
 impl OffsetSummary {
     pub(crate) fn add(&mut self, sample: &OffsetSample) {
         if self.samples == 0 {
-            (self.least_offset_ns, self.most_offset_ns) = (sample.offset_ns, sample.offset_ns);
+            self.least_offset_ns = sample.offset_ns;
+            self.most_offset_ns = sample.offset_ns;
         }
         self.samples += 1;
         self.fast_samples += u64::from(sample.state == ClockState::Fast);

@@ -267,7 +267,8 @@ impl WatchSummary {
                     index
                 });
             let summary = &mut self.cpus[index];
-            (summary.state, summary.last_offset_ns) = (sample.state.code(), sample.offset_ns);
+            summary.state = sample.state.code();
+            summary.last_offset_ns = sample.offset_ns;
             return summary.offsets.add(sample);
         }
         self.all.add(sample);

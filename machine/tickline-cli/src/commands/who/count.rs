@@ -54,8 +54,8 @@ pub(super) fn count(
     // code, and rewrites it again for the next user.
     drop(trial);
     let mut counted = CallCounts::default();
-    (counted.who.sampled_every, counted.who.from_monotonic_ns) =
-        (Some(period), Some(monotonic_ns()));
+    counted.who.sampled_every = Some(period);
+    counted.who.from_monotonic_ns = Some(monotonic_ns());
     let start = Instant::now();
     sampled
         .iter_mut()
@@ -70,9 +70,8 @@ pub(super) fn count(
     sampled
         .iter_mut()
         .try_for_each(|one| one.sampler.disable())?;
-    let counted_s = start.elapsed().as_secs_f64();
-    (counted.who.counted_s, counted.who.until_monotonic_ns) =
-        (Some(counted_s), Some(monotonic_ns()));
+    counted.who.counted_s = Some(start.elapsed().as_secs_f64());
+    counted.who.until_monotonic_ns = Some(monotonic_ns());
     for one in &mut sampled {
         one.drain(process, &mut counted);
         counted.who.lost_calls += lost_calls(one.sampler.read()?, one.samples, period);

@@ -305,7 +305,8 @@ mod tests {
         let expected = |reason, user| Some((Channel::Udp, reason, user));
         let timeout = REPLY_TIMEOUT;
         assert_eq!(ignored(NoAnswer::Silent { timeout }), None);
-        let (channel, length) = (chronyd::Channel::Udp, 28);
+        let channel = chronyd::Channel::Udp;
+        let length = 28;
         assert_eq!(
             ignored(NoAnswer::Unreadable { channel, length }),
             expected(IgnoredBecause::Unreadable, None)
