@@ -38,10 +38,17 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The parser for the command line. The short help of the program is the list of its commands:
-    /// the options of the default command are in the short help of `doctor`.
+    /// The parser for the command line, with the sections of each command's help. The short help of
+    /// the program is the list of its commands: the options of the default command are in the short
+    /// help of `doctor`.
     pub(crate) fn parser() -> clap::Command {
-        Self::command().mut_args(|arg| arg.hide_short_help(true))
+        let mut program = Self::command().mut_args(|arg| arg.hide_short_help(true));
+        for (name, sections) in help::COMMANDS {
+            program = program.mut_subcommand(name, |command| {
+                command.after_long_help(help::text(sections))
+            });
+        }
+        program
     }
 
     /// The arguments of this process.
@@ -84,46 +91,19 @@ fn with_advice(mut error: clap::Error, first: &OsStr) -> clap::Error {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(after_long_help = help::text(help::DOCTOR))]
     Doctor(Doctor),
-
-    #[command(after_long_help = help::text(help::WAIT))]
     Wait(Wait),
-
-    #[command(after_long_help = help::text(help::BENCH))]
     Bench(Bench),
-
-    #[command(after_long_help = help::text(help::WARP))]
     Warp(Warp),
-
-    #[command(after_long_help = help::text(help::WATCH))]
     Watch(Watch),
-
-    #[command(after_long_help = help::text(help::REPORT))]
     Report(Report),
-
-    #[command(after_long_help = help::text(help::WHO))]
     Who(Who),
-
-    #[command(after_long_help = help::text(help::SERVE))]
     Serve(Serve),
-
-    #[command(after_long_help = help::text(help::RUN))]
     Run(Run),
-
-    #[command(after_long_help = help::text(help::EXPLAIN))]
     Explain(Explain),
-
-    #[command(after_long_help = help::text(help::COMPARE))]
     Compare(Compare),
-
-    #[command(after_long_help = help::text(help::FLIGHT))]
     Flight(Flight),
-
-    #[command(after_long_help = help::text(help::COMPLETIONS))]
     Completions(Completions),
-
-    #[command(after_long_help = help::text(help::MAN))]
     Man(Man),
 }
 

@@ -21,7 +21,9 @@ use tickline::{CounterComparison, Status};
 use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE, is_of_host};
 
 pub(crate) use cpuid::Cpuid;
-pub(crate) use daemon_state::{Channel, IgnoredAnswer, IgnoredBecause, NtpDaemon, Ptp4l};
+pub(crate) use daemon_state::{
+    CHRONYD, Channel, IgnoredAnswer, IgnoredBecause, NTPD, NtpDaemon, PTP4L, Ptp4l, TIMESYNCD,
+};
 pub(crate) use kernel_ntp::{Leap, Ntp};
 use platform::Text;
 pub(crate) use platform::{Cloud, Hypervisor};
@@ -321,6 +323,11 @@ fn acpi_devices(folder: &str) -> String {
         .collect()
 }
 
+// The codes of boot loaders.
+pub(crate) const GRUBBY: &str = "grubby";
+pub(crate) const GRUB: &str = "grub";
+pub(crate) const EXTLINUX: &str = "extlinux";
+
 /// The tool that changes the kernel's command line, by its files below `root`, which is empty for
 /// this machine.
 fn boot_loader(root: &str) -> Option<&'static str> {
@@ -329,12 +336,12 @@ fn boot_loader(root: &str) -> Option<&'static str> {
         .into_iter()
         .any(exists)
     {
-        Some("grubby")
+        Some(GRUBBY)
     } else if exists("/usr/sbin/update-grub") && exists("/etc/default/grub") {
         // systemd-boot reads the other file.
-        (!exists("/etc/kernel/cmdline")).then_some("grub")
+        (!exists("/etc/kernel/cmdline")).then_some(GRUB)
     } else if exists("/etc/update-extlinux.conf") {
-        Some("extlinux")
+        Some(EXTLINUX)
     } else {
         None
     }

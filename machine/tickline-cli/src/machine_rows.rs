@@ -27,10 +27,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ),
         ("counter", counter(clock, document.nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
-        (
-            "counters",
-            joined([Some(plain(&document.counters_in_words()))]),
-        ),
+        ("counters", text(&Some(document.counters_in_words()))),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
         ("rights", rights(machine)),
         ("CPUs", cpus(machine)),

@@ -90,9 +90,10 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_status_ends_with_the_patience() {
-        let (start, patience) = (Instant::now(), Duration::from_millis(3));
-        status_when(|_| false, patience);
-        assert!(start.elapsed() >= patience);
+        const PATIENCE: Duration = Duration::from_millis(3);
+        let start = Instant::now();
+        status_when(|_| false, PATIENCE);
+        assert!(start.elapsed() >= PATIENCE);
     }
 
     /// Symptom: it counted sleeps, and a monitoring system's timeout ended the program.

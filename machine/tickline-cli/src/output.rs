@@ -56,6 +56,16 @@ impl JsonOutput {
         Ok(second)
     }
 
+    /// The destination of a second document, if the user asks for one; see [`Self::find_second`].
+    pub(crate) fn open_second(
+        &self,
+        option: &str,
+        path: Option<&Path>,
+    ) -> io::Result<Option<Destination>> {
+        path.map(|path| self.find_second(option, path)?.tried())
+            .transpose()
+    }
+
     /// Checks that the JSON does not replace a document which the command reads.
     ///
     /// # Errors

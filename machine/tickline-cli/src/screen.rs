@@ -64,13 +64,8 @@ impl Screen {
     /// file, so a mark replaces each control character.
     fn wrap(&self, first: &str, text: &str) -> String {
         // On a terminal of fewer than 60 columns a column of labels would leave too little room.
-        let indent =
-            " ".repeat(
-                first
-                    .chars()
-                    .count()
-                    .min(if self.columns < 60 { 4 } else { MAX_COLUMNS }),
-            );
+        let most = if self.columns < 60 { 4 } else { MAX_COLUMNS };
+        let indent = " ".repeat(first.chars().count().min(most));
         let options = Options::new(self.columns)
             .break_words(false)
             .word_separator(WordSeparator::AsciiSpace)

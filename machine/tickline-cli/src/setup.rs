@@ -138,9 +138,9 @@ impl Setup {
         mut costs: Vec<CostRow>,
         track: Option<TrackSummary>,
     ) -> Document {
-        costs
-            .iter_mut()
-            .for_each(|row| row.served_by = self.served_by(&row.clock));
+        for row in &mut costs {
+            row.served_by = self.served_by(&row.clock);
+        }
         let mut document = Document::new(command, costs, track);
         document.served_unknown = self.served_by.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;

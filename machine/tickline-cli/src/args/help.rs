@@ -33,7 +33,7 @@ pub(crate) fn text(sections: &[Section]) -> String {
 }
 
 /// The sections of each command.
-const COMMANDS: [(&str, &[Section]); 14] = [
+pub(crate) const COMMANDS: [(&str, &[Section]); 14] = [
     ("doctor", DOCTOR),
     ("wait", WAIT),
     ("bench", BENCH),
@@ -50,10 +50,10 @@ const COMMANDS: [(&str, &[Section]); 14] = [
     ("man", MAN),
 ];
 
-/// The sections of a command; `None` if the table lacks it.
-pub(crate) fn of(command: &str) -> Option<&'static [Section]> {
+/// The sections of a command.
+pub(crate) fn of(command: &str) -> &'static [Section] {
     let found = COMMANDS.iter().find(|(name, _)| *name == command);
-    found.map(|(_, sections)| *sections)
+    found.map(|(_, sections)| *sections).unwrap_or_default()
 }
 
 /// The exit codes of commands that measure.

@@ -111,10 +111,7 @@ struct Destinations {
 
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
     let document = JsonOutput::open(&args.json)?;
-    let figures = args.openmetrics.as_deref();
-    let figures = figures
-        .map(|path| document.find_second("--openmetrics", path)?.tried())
-        .transpose()?;
+    let figures = document.open_second("--openmetrics", args.openmetrics.as_deref())?;
     Ok(Destinations { document, figures })
 }
 
@@ -178,7 +175,8 @@ fn check(document: &Document, accepted: &[String]) -> (String, PluginStatus) {
         None => (Level::Unknown, "no diagnosis was made"),
     };
     let status = PluginStatus::of(level);
-    let (word, codes) = (status.word(), codes(document, accepted));
+    let word = status.word();
+    let codes = codes(document, accepted);
     let line = format!("TICKLINE {word} - {text}{codes}");
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");

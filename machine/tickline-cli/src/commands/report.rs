@@ -73,19 +73,17 @@ mod tests {
         let unsynchronised = document.warp.take();
         // Nothing but the counters may be wrong. The kernel is not known to use them.
         document.fast = true;
-        (
-            document.machine.clocksource,
-            document.machine.clock_gettime_file,
-        ) = (None, None);
-        document
-            .costs
-            .iter_mut()
-            .for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
+        document.machine.clocksource = None;
+        document.machine.clock_gettime_file = None;
+        for row in &mut document.costs {
+            row.served_by = row.served_by.and(Some(ServedBy::Vdso));
+        }
         for (warp, exit, is_shown) in [
             (None, Exit::Success, false),
             (unsynchronised, Exit::Negative, true),
         ] {
-            (document.warp, document.result) = (warp, String::new());
+            document.warp = warp;
+            document.result = String::new();
             conclude(&mut document);
             assert_eq!(document.exit(), exit, "{document:?}");
             let has_finding = document

@@ -155,11 +155,7 @@ fn served_page(named: Option<&Path>) -> io::Result<PathBuf> {
 /// page.
 fn show_status(named: Option<&Path>, args: &ServeStatus) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
-    let figures = args
-        .openmetrics
-        .as_deref()
-        .map(|path| output.find_second("--openmetrics", path)?.tried())
-        .transpose()?;
+    let figures = output.open_second("--openmetrics", args.openmetrics.as_deref())?;
     let page = match named {
         Some(page) => absolute(page),
         None => page::find().ok_or_else(no_default_page),

@@ -83,7 +83,8 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
         .map(|counted| counted.into_summary(&document))
         .unwrap_or_else(|obstacle| {
             let user = User::of_this_process();
-            let (process, duration) = (args.process, args.duration);
+            let process = args.process;
+            let duration = args.duration;
             let program = sudo::this_program();
             WhoSummary {
                 not_counted: Some(NotCounted {

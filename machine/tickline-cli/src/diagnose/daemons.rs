@@ -2,6 +2,7 @@
 //! or the commands of all daemons.
 
 use crate::document::{Document, Fix};
+use crate::machine::{CHRONYD, PTP4L, TIMESYNCD};
 
 /// Lists the names of all processes, without a heading. A name in the kernel has at most 15
 /// letters.
@@ -21,7 +22,7 @@ pub(super) fn name(document: &Document) -> Option<&str> {
     if let Some(daemon) = &document.machine.ntp_daemon {
         return Some(&daemon.name);
     }
-    document.machine.ptp4l.as_ref().map(|_| "ptp4l")
+    document.machine.ptp4l.as_ref().map(|_| PTP4L)
 }
 
 /// The commands that show what the daemon knows of the time.
@@ -30,9 +31,9 @@ pub(super) fn name(document: &Document) -> Option<&str> {
 /// another's.
 pub(super) fn state_commands(document: &Document) -> &'static str {
     match name(document) {
-        Some("chronyd") => "chronyc tracking",
-        Some("systemd-timesyncd") => "timedatectl timesync-status",
-        Some("ptp4l") => "sudo pmc -u -b 0 'GET TIME_STATUS_NP', and the log of phc2sys",
+        Some(CHRONYD) => "chronyc tracking",
+        Some(TIMESYNCD) => "timedatectl timesync-status",
+        Some(PTP4L) => "sudo pmc -u -b 0 'GET TIME_STATUS_NP', and the log of phc2sys",
         Some(_) => "ntpq -p, ntpctl -s all, or ntp-ctl status",
         None if document.has_kernel_loop() => "ntpq -p, timedatectl timesync-status, or its log",
         None => {
@@ -45,9 +46,9 @@ pub(super) fn state_commands(document: &Document) -> &'static str {
 /// The commands that show the servers of the daemon.
 pub(super) fn server_commands(document: &Document) -> &'static str {
     match name(document) {
-        Some("chronyd") => "chronyc sources -v",
-        Some("systemd-timesyncd") => "timedatectl timesync-status",
-        Some("ptp4l") => "sudo pmc -u -b 0 'GET PARENT_DATA_SET' 'GET CURRENT_DATA_SET'",
+        Some(CHRONYD) => "chronyc sources -v",
+        Some(TIMESYNCD) => "timedatectl timesync-status",
+        Some(PTP4L) => "sudo pmc -u -b 0 'GET PARENT_DATA_SET' 'GET CURRENT_DATA_SET'",
         Some(_) => "ntpq -p, ntpctl -s peers, or ntp-ctl status",
         None => {
             "chronyc sources -v, ntpq -p, ntpctl -s peers, timedatectl timesync-status, or the \
@@ -60,12 +61,12 @@ pub(super) fn server_commands(document: &Document) -> &'static str {
 /// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c).
 pub(super) fn step(document: &Document) -> &'static str {
     match name(document) {
-        Some("chronyd") => "let it step the clock: sudo chronyc makestep",
-        Some("systemd-timesyncd") => {
+        Some(CHRONYD) => "let it step the clock: sudo chronyc makestep",
+        Some(TIMESYNCD) => {
             "if 0.4 s or more are left, let it step the clock at its start: sudo systemctl restart \
              systemd-timesyncd"
         }
-        Some("ptp4l") => "let phc2sys step the clock (-S, or -F at its start)",
+        Some(PTP4L) => "let phc2sys step the clock (-S, or -F at its start)",
         Some(_) => {
             "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
         }
@@ -79,7 +80,7 @@ pub(super) fn step(document: &Document) -> &'static str {
 
 /// A second program that steers the clock works against the first, so it comes first to find that.
 pub(super) fn find_and_repair(document: &Document) -> Fix {
-    if name(document) == Some("ptp4l") {
+    if name(document) == Some(PTP4L) {
         return Fix::from(format!("see what ptp4l does: {}", state_commands(document)))
             .then("let the grandmaster state its class, its accuracy and the offset of UTC")
             .then("let the programs read the clock of the network card: /dev/ptp*")

@@ -4,6 +4,7 @@
 use crate::clocksources::CURRENT_FILE;
 use crate::document::kernel_log::ANY_REJECTION;
 use crate::document::{Document, Steps};
+use crate::machine::{EXTLINUX, GRUB, GRUBBY};
 
 /// The command that switches to a clocksource until the machine restarts.
 pub(super) fn switch_command(clocksource: &str) -> String {
@@ -127,7 +128,7 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
 /// that undo this: a command for grubby, otherwise words for each boot loader that there may be.
 fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Steps {
     let boot_loader = document.machine.boot_loader.as_deref();
-    if boot_loader == Some("grubby") {
+    if boot_loader == Some(GRUBBY) {
         return Steps {
             keep: Some(by_grubby(former, new)),
             undo_keep: Some(by_grubby(new, former)),
@@ -156,8 +157,8 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
     );
     let undo = format!("{} there, and run the same program", in_words(new, former));
     match boot_loader {
-        Some("grub") => by_hand(vec![grub], vec![undo]),
-        Some("extlinux") => by_hand(vec![extlinux], vec![undo]),
+        Some(GRUB) => by_hand(vec![grub], vec![undo]),
+        Some(EXTLINUX) => by_hand(vec![extlinux], vec![undo]),
         _ => {
             let elsewhere = format!(
                 "elsewhere: {change} {preposition} the command line of the kernel: in \

@@ -11,7 +11,7 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix, Steps};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Leap, Ntp, NtpDaemon, Ptp4l};
+use crate::machine::{Leap, Ntp, NtpDaemon, PTP4L, Ptp4l, TIMESYNCD};
 use crate::machine_rows::ignored_answer;
 use crate::words::{grouped, time};
 
@@ -285,16 +285,15 @@ fn smaller_error(document: &Document, ns: i64, most_ns: i64) -> String {
     let daemon = daemons::name(document);
     let interval_ns = most_ns.saturating_mul(GROWTH);
     // timesyncd's default settings keep such a limit if it reaches a server.
-    let is_kept_by_timesyncd =
-        daemon == Some("systemd-timesyncd") && interval_ns > TIMESYNCD_POLL_NS;
+    let is_kept_by_timesyncd = daemon == Some(TIMESYNCD) && interval_ns > TIMESYNCD_POLL_NS;
     match daemon {
-        Some("ptp4l") => "see whether ptp4l hears its master; let the grandmaster state a better \
-                          accuracy, or the master send Sync more often (logSyncInterval)"
+        Some(PTP4L) => "see whether ptp4l hears its master; let the grandmaster state a better \
+                        accuracy, or the master send Sync more often (logSyncInterval)"
             .to_owned(),
         _ if is_kept_by_timesyncd || ns > ERROR_NS => {
             "see whether an NTP daemon runs, and reaches its servers".to_owned()
         }
-        Some("systemd-timesyncd") => format!(
+        Some(TIMESYNCD) => format!(
             "let less than {} pass between two polls (PollIntervalMaxSec= in timesyncd.conf), or \
              run chronyd in its place, which states its own error",
             span(interval_ns)

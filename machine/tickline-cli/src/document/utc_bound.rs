@@ -6,7 +6,7 @@ use tickline_utc::{UtcSource, UtcUnknown};
 
 use super::Document;
 use crate::float::signed_f64;
-use crate::machine::{Ntp, NtpDaemon};
+use crate::machine::{NTPD, Ntp, NtpDaemon};
 use crate::words::{UNKNOWN, source_name, time};
 
 /// The time in which the error grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
@@ -279,7 +279,7 @@ fn follows_itself(daemon: &NtpDaemon) -> bool {
     let Some(reference) = daemon.reference.as_deref() else {
         return false;
     };
-    let is_orphan = reference == "127.0.0.1" && daemon.name == "ntpd";
+    let is_orphan = reference == "127.0.0.1" && daemon.name == NTPD;
     reference.starts_with("127.127.1.") || matches!(reference, "LOCL" | "LCL") || is_orphan
 }
 

@@ -6,6 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Leap;
 
+// The names of daemons. `NTPD` is that of any NTP daemon without a name of its own here.
+pub(crate) const CHRONYD: &str = "chronyd";
+pub(crate) const NTPD: &str = "ntpd";
+pub(crate) const PTP4L: &str = "ptp4l";
+pub(crate) const TIMESYNCD: &str = "systemd-timesyncd";
+
 /// The state that an NTP daemon reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -358,9 +358,11 @@ fn a_line_of_the_process_status_has_its_value() {
     };
     assert_eq!(status_line("Pid:"), Some(std::process::id().to_string()));
     assert_eq!(status_line("No such line:"), None);
-    let (tracer_pid, cpus) = (machine().tracer_pid.unwrap(), machine().allowed_cpus);
+    let tracer_pid = machine().tracer_pid.unwrap();
     assert!(status.contains(&format!("TracerPid:\t{tracer_pid}\n")));
-    let cpus = cpus.expect("the CPUs on which this process may run");
+    let cpus = machine()
+        .allowed_cpus
+        .expect("the CPUs on which this process may run");
     assert!(status.contains(&format!("Cpus_allowed_list:\t{cpus}\n")));
 }
 
@@ -408,7 +410,8 @@ fn stating(leaf_15h_hz: Option<u64>, hypervisor_khz: Option<u32>) -> Machine {
 
 #[test]
 fn the_nominal_frequency_is_the_hypervisors_or_else_the_processors() {
-    let (by_processor, by_hypervisor) = (Some(2_500_000_000), Some(2_600_000));
+    let by_processor = Some(2_500_000_000);
+    let by_hypervisor = Some(2_600_000);
     for (machine, nominal_hz) in [
         (stating(by_processor, by_hypervisor), Some(2_600_000_000)),
         (stating(by_processor, None), by_processor),

@@ -447,7 +447,8 @@ fn a_fact_without_text_is_unknown() {
 fn a_bound_of_a_clock_without_drift_or_interval_says_nothing_about_them() {
     let mut document = Document::default();
     document.clock.bound_ns = Some(40);
-    (document.clock.max_drift_ppb, document.clock.interval_ns) = (Some(0), Some(0));
+    document.clock.max_drift_ppb = Some(0);
+    document.clock.interval_ns = Some(0);
     assert_eq!(row(&document, "clock"), "bound 40 ns");
 }
 

@@ -74,11 +74,26 @@ pub(crate) const REALTIME_COARSE: &str = "clock_gettime REALTIME_COARSE";
 /// The precise Unix time by its older function.
 pub(crate) const GETTIMEOFDAY: &str = "gettimeofday";
 
+/// Unix time in whole seconds.
+pub(crate) const TIME: &str = "time";
+
 /// The time of the kernel's last tick: a clock that does not read the counter.
 pub(crate) const MONOTONIC_COARSE: &str = "clock_gettime MONOTONIC_COARSE";
 
 /// The clock that tickline follows, and with which programs measure time.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
+
+/// As `MONOTONIC`, at the clocksource's rate, which NTP does not correct.
+pub(crate) const MONOTONIC_RAW: &str = "clock_gettime MONOTONIC_RAW";
+
+/// As `MONOTONIC`, with the time of suspends.
+pub(crate) const BOOTTIME: &str = "clock_gettime BOOTTIME";
+
+/// International atomic time.
+pub(crate) const TAI: &str = "clock_gettime TAI";
+
+/// The CPU time of this process.
+pub(crate) const PROCESS_CPU_TIME: &str = "clock_gettime PROCESS_CPUTIME";
 
 /// The CPU time of this thread.
 pub(crate) const CPU_TIME: &str = "clock_gettime THREAD_CPUTIME";
@@ -135,7 +150,7 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
             unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
             ns(time.tv_sec, time.tv_usec, 1_000)
         }),
-        clock("time", || {
+        clock(TIME, || {
             // SAFETY: the pointer is null, so nothing is written.
             let seconds = unsafe { libc::time(std::ptr::null_mut()) };
             ns(seconds, 0, 1)
@@ -145,14 +160,12 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
     ]);
     #[cfg(target_os = "linux")]
     calls.extend([
-        clock("clock_gettime MONOTONIC_RAW", || {
-            clock_ns(libc::CLOCK_MONOTONIC_RAW)
-        }),
-        clock("clock_gettime BOOTTIME", || clock_ns(libc::CLOCK_BOOTTIME)),
+        clock(MONOTONIC_RAW, || clock_ns(libc::CLOCK_MONOTONIC_RAW)),
+        clock(BOOTTIME, || clock_ns(libc::CLOCK_BOOTTIME)),
         clock(REALTIME_COARSE, || clock_ns(libc::CLOCK_REALTIME_COARSE)),
         clock(MONOTONIC_COARSE, || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
-        clock("clock_gettime TAI", || clock_ns(libc::CLOCK_TAI)),
-        clock("clock_gettime PROCESS_CPUTIME", || {
+        clock(TAI, || clock_ns(libc::CLOCK_TAI)),
+        clock(PROCESS_CPU_TIME, || {
             clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
         }),
         clock(CPU_TIME, || clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)),

@@ -78,7 +78,9 @@ pub(crate) struct TrackSummary {
 impl TrackSummary {
     pub(crate) fn new(points: Vec<OffsetSample>) -> Self {
         let mut all = OffsetSummary::default();
-        points.iter().for_each(|sample| all.add(sample));
+        for sample in &points {
+            all.add(sample);
+        }
         Self { all, points }
     }
 
@@ -121,7 +123,8 @@ pub(crate) struct OffsetSummary {
 impl OffsetSummary {
     pub(crate) fn add(&mut self, sample: &OffsetSample) {
         if self.samples == 0 {
-            (self.least_offset_ns, self.most_offset_ns) = (sample.offset_ns, sample.offset_ns);
+            self.least_offset_ns = sample.offset_ns;
+            self.most_offset_ns = sample.offset_ns;
         }
         self.samples += 1;
         self.fast_samples += u64::from(sample.state == ClockState::Fast);

@@ -309,7 +309,8 @@ mod tests {
             max_ticks,
         };
         let mut exchanges = Exchanges::NONE;
-        (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
+        exchanges.round_trips = round_trips;
+        exchanges.difference = difference;
         pair_result((0, 1), &exchanges, 2e9, resolution_ticks)
     }
 
@@ -450,7 +451,8 @@ mod tests {
         let Some(counter) = HardwareCounter::if_present() else {
             return eprintln!("SKIPPED: no counter on this target");
         };
-        let (start_ticks, start) = (counter.now_ordered(), std::time::Instant::now());
+        let start_ticks = counter.now_ordered();
+        let start = std::time::Instant::now();
         let found_hz = rate_hz(counter);
         let ticks = as_f64(counter.now_ordered().wrapping_sub(start_ticks));
         let expected_hz = ticks / start.elapsed().as_secs_f64();

@@ -26,6 +26,13 @@ const MIN_SKEW_SAMPLES: usize = 3;
 /// The count of each event, by its code.
 pub(crate) type CountsByCode = BTreeMap<&'static str, u64>;
 
+/// The count of each event since the `earlier` counts.
+fn events_since(earlier: &EventCounts, now: &EventCounts) -> CountsByCode {
+    now.iter()
+        .map(|(event, count)| (event.code(), count.saturating_sub(earlier.get(event))))
+        .collect()
+}
+
 /// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchSample {
@@ -79,7 +86,9 @@ impl LeastSquares {
 pub(crate) struct Sampler {
     start: Instant,
     /// The counts of the events at the start.
-    before: EventCounts,
+    events_at_start: EventCounts,
+    /// The counts of the events at the last sample.
+    last_events: EventCounts,
     recent: VecDeque<(f64, f64)>,
     /// The samples from the thread that samples one CPU after the other.
     by_cpu: Receiver<OffsetSample>,
@@ -109,9 +118,11 @@ impl Sampler {
             .name("tickline-samples".to_owned())
             .spawn(run)
             .ok();
+        let events_at_start = Clock::global().status().events;
         Self {
             start,
-            before: Clock::global().status().events,
+            events_at_start,
+            last_events: events_at_start,
             recent: VecDeque::new(),
             by_cpu,
             changes: ChangeDetector::new(admitted_counter().ok()),
@@ -129,17 +140,11 @@ impl Sampler {
         let status = clock.status();
         renew_recent(&mut self.recent, &offset);
         let mut slope = LeastSquares::default();
-        self.recent
-            .iter()
-            .for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
-        let events = status.events.iter().zip(self.before.iter());
-        let events =
-            events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
-        let events: CountsByCode = events.collect();
-        let before = |name| self.summary.events.get(name).copied().unwrap_or(0);
-        let new_events = events
-            .iter()
-            .map(|(name, count)| (*name, count.saturating_sub(before(name))));
+        for (at_s, offset_ns) in &self.recent {
+            slope.add(*at_s, *offset_ns);
+        }
+        let new_events = events_since(&self.last_events, &status.events);
+        self.last_events = status.events;
         let unix = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
@@ -147,17 +152,17 @@ impl Sampler {
             unix_s: unix.as_secs_f64(),
             offset,
             skew_ppb: slope.slope_ppb(),
-            new_events: new_events.collect(),
-            events,
+            events: events_since(&self.events_at_start, &status.events),
+            new_events,
             changes: self.changes.since_last(at_s, status.frequency_hz),
             cpus: self.by_cpu.try_iter().collect(),
             utc: utc_now(),
             status,
         };
-        [&sample.offset]
-            .into_iter()
-            .chain(&sample.cpus)
-            .for_each(|sample| self.summary.add(sample));
+        self.summary.add(&sample.offset);
+        for on_cpu in &sample.cpus {
+            self.summary.add(on_cpu);
+        }
         self.summary.events.clone_from(&sample.events);
         let space = MAX_CHANGES.saturating_sub(self.summary.changes.len());
         self.summary
@@ -169,9 +174,9 @@ impl Sampler {
     /// The summary. It includes the samples on single CPUs that came after the last sample of this
     /// thread. Without them, the CPUs' states would be an interval old.
     pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
-        self.by_cpu
-            .try_iter()
-            .for_each(|sample| self.summary.add(&sample));
+        for sample in self.by_cpu.try_iter() {
+            self.summary.add(&sample);
+        }
         WatchSummary {
             ended_by,
             watched_s: self.start.elapsed().as_secs_f64(),
@@ -262,7 +267,8 @@ impl WatchSummary {
                     index
                 });
             let summary = &mut self.cpus[index];
-            (summary.state, summary.last_offset_ns) = (sample.state.code(), sample.offset_ns);
+            summary.state = sample.state.code();
+            summary.last_offset_ns = sample.offset_ns;
             return summary.offsets.add(sample);
         }
         self.all.add(sample);
@@ -306,7 +312,9 @@ mod tests {
             slope.slope_ppb()
         );
         let mut still = LeastSquares::default();
-        (0..5).for_each(|_| still.add(1.0, 2.0));
+        for _ in 0..5 {
+            still.add(1.0, 2.0);
+        }
         assert_eq!(still.slope_ppb(), None, "points at one time make no line");
     }
 

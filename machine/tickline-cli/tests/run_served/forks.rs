@@ -37,7 +37,8 @@ impl ForkBoard {
         let file = File::create_new(path).unwrap();
         file.set_len(size_of::<Self>() as u64).unwrap();
         let file = File::options().read(true).write(true).open(path).unwrap();
-        let (length, protection) = (size_of::<Self>(), ProtFlags::READ | ProtFlags::WRITE);
+        let length = size_of::<Self>();
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: this is a new mapping of a file that is as long as the structure, and stays so.
         let start = unsafe {
             mmap(

@@ -35,7 +35,8 @@ impl FactValue {
         }
     }
 
-    /// The value as the key of a map: different values have different keys.
+    /// The value as the key of a map: different values have different keys. It is a text, because
+    /// figures have no order (`f64` is not `Ord`).
     pub(super) fn key(&self) -> String {
         format!("{self:?}")
     }
@@ -169,7 +170,7 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     }
     add_machine(&document.machine, &mut facts);
     let ntp = document.machine.ntp.as_ref();
-    facts.add_is_so("NTP synchronised", ntp.map(|ntp| ntp.synchronised));
+    facts.add_is_so("NTP: synchronised", ntp.map(|ntp| ntp.synchronised));
     facts.add_is_so("counter used", document.counter_used());
     for gate in &document.gates {
         let state = if gate.open {
@@ -201,8 +202,8 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     facts.0
 }
 
-/// Adds the facts of the machine. A new fact does not compile until it is compared or left out
-/// here.
+/// Adds the facts of the machine, with the words of `machine_rows`: a user searches one text by the
+/// words of the other. A new fact does not compile until it is compared or left out here.
 fn add_machine(machine: &Machine, facts: &mut Facts) {
     let Machine {
         cpu,
@@ -240,26 +241,26 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         ntp: _,
         counter_difference_ticks: _,
     } = machine;
-    facts.add_words("cpu", cpu.as_deref());
+    facts.add_words("CPU", cpu.as_deref());
     facts.add_words("architecture", architecture.as_deref());
     facts.add_words("kernel", kernel.as_deref());
     facts.add_words("kernel command line", kernel_command_line.as_deref());
     facts.add_words("clocksource", clocksource.as_deref());
-    facts.add_words("available clocksources", available_clocksources.as_deref());
+    facts.add_words("clocksources available", available_clocksources.as_deref());
     facts.add_code("hypervisor", hypervisor.as_ref());
     facts.add_words("product", product.as_deref());
     facts.add_code("cloud", cloud.as_ref());
     if let Some(cpuid) = cpuid {
         add_cpuid(cpuid, facts);
     }
-    facts.add_is_so("counter readable", *counter_readable);
-    facts.add_is_so("vdso mapped", *vdso_mapped);
-    facts.add_words("clock gettime file", clock_gettime_file.as_deref());
+    facts.add_is_so("may read the counter", *counter_readable);
+    facts.add_is_so("vDSO mapped", *vdso_mapped);
+    facts.add_words("provider of clock_gettime", clock_gettime_file.as_deref());
     if let Some(namespace) = time_namespace {
         add_time_namespace(namespace, facts);
     }
-    facts.add_words("allowed cpus", allowed_cpus.as_deref());
-    facts.add_words("online cpus", online_cpus.as_deref());
+    facts.add_words("CPUs allowed", allowed_cpus.as_deref());
+    facts.add_words("CPUs online", online_cpus.as_deref());
     facts.add_count("page readers", *page_readers);
     facts.add_is_so("page served", *page_served);
     facts.add_is_so("page switched off", *page_switched_off);
@@ -270,15 +271,15 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
-        facts.add_code("ignored answer, channel", Some(&answer.channel));
-        facts.add_code("ignored answer, reason", Some(&answer.reason));
+        facts.add_code("answer that does not count: by", Some(&answer.channel));
+        facts.add_code("answer that does not count: why", Some(&answer.reason));
     }
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
     }
     facts.add_words("boot loader", boot_loader.as_deref());
     facts.add_is_so("systemd", *systemd);
-    facts.add_count("synchronised cpus", *synchronised_cpus);
+    facts.add_count("CPUs synchronised", *synchronised_cpus);
     facts.add_words("counters", Some(counters));
 }
 
@@ -290,11 +291,11 @@ fn add_cpuid(cpuid: &Cpuid, facts: &mut Facts) {
         leaf_15h_hz,
         hypervisor_khz,
     } = cpuid;
-    facts.add_is_so("cpuid, invariant tsc", *invariant_tsc);
-    facts.add_is_so("cpuid, rdtscp", *rdtscp);
-    facts.add_is_so("cpuid, hypervisor", *hypervisor);
-    facts.add_whole("cpuid, leaf 15h", *leaf_15h_hz, "Hz");
-    facts.add_whole("cpuid, leaf 4000_0010h", *hypervisor_khz, "kHz");
+    facts.add_is_so("CPUID: invariant TSC", *invariant_tsc);
+    facts.add_is_so("CPUID: rdtscp", *rdtscp);
+    facts.add_is_so("CPUID: hypervisor", *hypervisor);
+    facts.add_whole("CPUID: leaf 15h", *leaf_15h_hz, "Hz");
+    facts.add_whole("CPUID: leaf 4000_0010h", *hypervisor_khz, "kHz");
 }
 
 fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
@@ -303,10 +304,10 @@ fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
         boottime_offset_ns: boottime_ns,
         children_elsewhere,
     } = namespace;
-    facts.add_whole("time namespace, monotonic offset", *monotonic_ns, "ns");
-    facts.add_whole("time namespace, boottime offset", *boottime_ns, "ns");
+    facts.add_whole("namespace: monotonic time", *monotonic_ns, "ns");
+    facts.add_whole("namespace: boot time", *boottime_ns, "ns");
     facts.add_is_so(
-        "time namespace, children elsewhere",
+        "namespace: children receive another",
         Some(*children_elsewhere),
     );
 }
@@ -320,8 +321,8 @@ fn add_vmclock(vmclock: &VmClock, facts: &mut Facts) {
         vm_generation: _,
         clock_status,
     } = vmclock;
-    facts.add_words("vmclock, device", Some(device));
-    facts.add_words("vmclock, clock status", clock_status.as_deref());
+    facts.add_words("VMClock: device", Some(device));
+    facts.add_words("VMClock: the host's clock", clock_status.as_deref());
 }
 
 fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
@@ -339,14 +340,14 @@ fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
         utc_offset_s,
         unbounded,
     } = ptp4l;
-    facts.add_count("ptp4l, domain", Some(*domain));
-    facts.add_words("ptp4l, port state", Some(port_state));
-    facts.add_words("ptp4l, grandmaster", grandmaster.as_deref());
-    facts.add_count("ptp4l, clock class", Some(*clock_class));
-    facts.add_whole("ptp4l, accuracy", *accuracy_ns, "ns");
-    facts.add_count("ptp4l, steps removed", Some(*steps_removed));
-    facts.add_whole("ptp4l, utc offset", utc_offset_s.map(i64::from), "s");
-    facts.add_words("ptp4l, unbounded", unbounded.as_deref());
+    facts.add_count("ptp4l: domain", Some(*domain));
+    facts.add_words("ptp4l: port", Some(port_state));
+    facts.add_words("ptp4l: grandmaster", grandmaster.as_deref());
+    facts.add_count("ptp4l: class", Some(*clock_class));
+    facts.add_whole("ptp4l: accuracy", *accuracy_ns, "ns");
+    facts.add_count("ptp4l: steps away", Some(*steps_removed));
+    facts.add_whole("ptp4l: TAI ahead of UTC", utc_offset_s.map(i64::from), "s");
+    facts.add_words("ptp4l: bounds nothing", unbounded.as_deref());
 }
 
 fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
@@ -367,9 +368,9 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
         channel,
         user: _,
     } = daemon;
-    facts.add_words("ntp daemon, name", Some(name));
-    facts.add_is_so("ntp daemon, synchronised", Some(*synchronised));
-    facts.add_words("ntp daemon, reference", reference.as_deref());
-    facts.add_count("ntp daemon, stratum", *stratum);
-    facts.add_code("ntp daemon, asked by", channel.as_ref());
+    facts.add_words("NTP daemon: name", Some(name));
+    facts.add_is_so("NTP daemon: synchronised", Some(*synchronised));
+    facts.add_words("NTP daemon: follows", reference.as_deref());
+    facts.add_count("NTP daemon: stratum", *stratum);
+    facts.add_code("NTP daemon: asked by", channel.as_ref());
 }

@@ -163,7 +163,7 @@ fn a_fact_that_only_one_document_knows_is_not_a_difference() {
     };
     assert_eq!(kernel.name, "kernel");
     assert_eq!((&kernel.first, &kernel.second), (&words("6.1.0"), &None));
-    assert_eq!(vdso.name, "vdso mapped");
+    assert_eq!(vdso.name, "vDSO mapped");
     let is_mapped = Some(FactValue::IsSo(true));
     assert_eq!((&vdso.first, &vdso.second), (&None, &is_mapped));
 }
@@ -237,28 +237,28 @@ fn the_facts_of_each_part_of_the_machine_are_compared() {
     let found = compared(&machine_with_parts(VALUES), &machine_with_parts(others));
     let names = names(&found.differences);
     for name in [
-        "cpuid, invariant tsc",
-        "cpuid, rdtscp",
-        "cpuid, hypervisor",
-        "cpuid, leaf 15h",
-        "cpuid, leaf 4000_0010h",
-        "time namespace, monotonic offset",
-        "time namespace, boottime offset",
-        "time namespace, children elsewhere",
-        "ntp daemon, name",
-        "ntp daemon, synchronised",
-        "ntp daemon, reference",
-        "ntp daemon, stratum",
-        "vmclock, device",
-        "vmclock, clock status",
-        "ptp4l, domain",
-        "ptp4l, port state",
-        "ptp4l, grandmaster",
-        "ptp4l, clock class",
-        "ptp4l, accuracy",
-        "ptp4l, steps removed",
-        "ptp4l, utc offset",
-        "ptp4l, unbounded",
+        "CPUID: invariant TSC",
+        "CPUID: rdtscp",
+        "CPUID: hypervisor",
+        "CPUID: leaf 15h",
+        "CPUID: leaf 4000_0010h",
+        "namespace: monotonic time",
+        "namespace: boot time",
+        "namespace: children receive another",
+        "NTP daemon: name",
+        "NTP daemon: synchronised",
+        "NTP daemon: follows",
+        "NTP daemon: stratum",
+        "VMClock: device",
+        "VMClock: the host's clock",
+        "ptp4l: domain",
+        "ptp4l: port",
+        "ptp4l: grandmaster",
+        "ptp4l: class",
+        "ptp4l: accuracy",
+        "ptp4l: steps away",
+        "ptp4l: TAI ahead of UTC",
+        "ptp4l: bounds nothing",
     ] {
         assert!(names.contains(&name), "no {name} in {names:?}");
     }
@@ -317,7 +317,7 @@ fn gates_the_counters_use_and_the_kernels_synchronisation_are_compared() {
     assert_eq!(gate.second, words("kernel_rejected"));
     let used = difference(&found, "counter used");
     assert_eq!(used.second, Some(FactValue::IsSo(false)));
-    let synchronised = difference(&found, "NTP synchronised");
+    let synchronised = difference(&found, "NTP: synchronised");
     assert_eq!(synchronised.second, Some(FactValue::IsSo(false)));
 }
 

@@ -29,9 +29,9 @@ fn findings(document: &Document, screen: &mut Screen) {
         if !findings.is_empty() {
             screen.heading(title);
         }
-        findings
-            .into_iter()
-            .for_each(|finding| show(finding, screen));
+        for finding in findings {
+            show(finding, screen);
+        }
     }
     if let Some(Finding { code, .. }) = document.findings().first() {
         screen.say(

@@ -318,7 +318,9 @@ fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     let stop = signal::stop_flag()?;
     let stops: SigSet = STOPS.into_iter().collect();
     let mut mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    STOPS.into_iter().for_each(|signal| mask.remove(signal));
+    for signal in STOPS {
+        mask.remove(signal);
+    }
     Ok((stop, mask))
 }
 

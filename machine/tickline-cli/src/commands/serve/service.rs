@@ -156,7 +156,8 @@ impl ServiceManager {
 
     /// What to look at if there is no page at this path. A container mostly lacks the mount.
     pub(super) fn next_without_page(self, page: &Path) -> String {
-        let (look, start) = (self.look(), self.start(page));
+        let look = self.look();
+        let start = self.start(page);
         let mount = if self == Self::Other && page == page::of_machine() {
             "in a container, mount the host's page at this path, read-only; "
         } else {

@@ -40,7 +40,7 @@ pub(super) fn by_cpu(cpus: &[CpuSummary]) -> String {
 }
 
 /// The events that have happened, each with its count.
-pub(super) fn nonzero(events: &CountsByCode) -> String {
+fn nonzero(events: &CountsByCode) -> String {
     let events = events.iter().filter(|(_, count)| **count > 0);
     events
         .map(|(name, count)| format!("{name} +{count}"))
@@ -279,8 +279,10 @@ mod tests {
             ),
         ] {
             let summary = summary_with(|watch| {
-                (watch.watched_s, watch.ended_by) = (2.5, ended_by);
-                (watch.all.samples, watch.all.fast_samples) = (samples, 1);
+                watch.watched_s = 2.5;
+                watch.ended_by = ended_by;
+                watch.all.samples = samples;
+                watch.all.fast_samples = 1;
             });
             let text = format!("Watched for 2.5 s, {text}");
             assert!(summary.contains(&text), "no {text} in {summary}");
@@ -298,7 +300,8 @@ mod tests {
             (1, "tickline reads the counter here."),
         ] {
             let mut watch = WatchSummary::default();
-            (watch.all.samples, watch.all.fast_samples) = (1, fast_samples);
+            watch.all.samples = 1;
+            watch.all.fast_samples = fast_samples;
             let summary = summary(&Document {
                 fast: true,
                 result: "tickline reads the counter here.".to_owned(),

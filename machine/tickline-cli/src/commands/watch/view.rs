@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tickline::Event;
 
 use super::plot::PlotScale;
-use super::text::{by_cpu, nonzero, notes};
+use super::text::{by_cpu, notes};
 use crate::document::utc_width_ns;
 use crate::float::as_f64;
-use crate::measure::watch::{CountsByCode, CpuSummary, WatchSample};
+use crate::measure::watch::{CpuSummary, WatchSample};
 use crate::screen::{Screen, TableColumns};
 use crate::words::{or_dash, time};
 
@@ -292,9 +292,8 @@ fn rest(row: &Row, shown: &BTreeSet<Column>, replacements: &mut u64) -> String {
         .map(|(column, cell)| format!("{} {cell}", column.head()))
         .collect();
     let count = std::mem::take(replacements);
-    let events = nonzero(&CountsByCode::from([(Event::Replacement.code(), count)]));
-    if !events.is_empty() {
-        parts.push(events);
+    if count > 0 {
+        parts.push(format!("{} +{count}", Event::Replacement.code()));
     }
     parts.join("; ")
 }
@@ -306,6 +305,7 @@ mod tests {
 
     use super::*;
     use crate::commands::report::example::offset_sample;
+    use crate::measure::watch::CountsByCode;
 
     fn sample(at_s: f64, offset_ns: f64) -> WatchSample {
         WatchSample {

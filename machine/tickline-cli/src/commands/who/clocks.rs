@@ -2,7 +2,10 @@
 //! the vDSO answered it.
 
 use crate::document::Document;
-use crate::measure::calls::{GETPPID, SYSTEM_CALL};
+use crate::measure::calls::{
+    BOOTTIME, CPU_TIME, GETPPID, GETTIMEOFDAY, MONOTONIC, MONOTONIC_COARSE, MONOTONIC_RAW,
+    PROCESS_CPU_TIME, REALTIME, REALTIME_COARSE, SYSTEM_CALL, TAI, TIME,
+};
 use crate::measure::served_by::ServedBy;
 
 /// The answerer of a clock's calls, and the work of a call.
@@ -23,6 +26,7 @@ enum Kind {
 /// A clock of the kernel.
 struct KernelClock {
     number: i32,
+    /// As in the table of costs.
     name: &'static str,
     kind: Kind,
 }
@@ -33,17 +37,17 @@ const CLOCKS: [KernelClock; 11] = {
         KernelClock { number, name, kind }
     }
     [
-        clock(0, "REALTIME", Kind::Precise),
-        clock(1, "MONOTONIC", Kind::Precise),
-        clock(2, "PROCESS_CPUTIME", Kind::CpuTime),
-        clock(3, "THREAD_CPUTIME", Kind::CpuTime),
-        clock(4, "MONOTONIC_RAW", Kind::PreciseSinceLinux5_3),
-        clock(5, "REALTIME_COARSE", Kind::Coarse),
-        clock(6, "MONOTONIC_COARSE", Kind::Coarse),
-        clock(7, "BOOTTIME", Kind::PreciseSinceLinux5_3),
-        clock(8, "REALTIME_ALARM", Kind::Alarm),
-        clock(9, "BOOTTIME_ALARM", Kind::Alarm),
-        clock(11, "TAI", Kind::PreciseSinceLinux5_3),
+        clock(0, REALTIME, Kind::Precise),
+        clock(1, MONOTONIC, Kind::Precise),
+        clock(2, PROCESS_CPU_TIME, Kind::CpuTime),
+        clock(3, CPU_TIME, Kind::CpuTime),
+        clock(4, MONOTONIC_RAW, Kind::PreciseSinceLinux5_3),
+        clock(5, REALTIME_COARSE, Kind::Coarse),
+        clock(6, MONOTONIC_COARSE, Kind::Coarse),
+        clock(7, BOOTTIME, Kind::PreciseSinceLinux5_3),
+        clock(8, "clock_gettime REALTIME_ALARM", Kind::Alarm),
+        clock(9, "clock_gettime BOOTTIME_ALARM", Kind::Alarm),
+        clock(11, TAI, Kind::PreciseSinceLinux5_3),
     ]
 };
 
@@ -71,9 +75,9 @@ impl TimeCall {
     /// The clock's name, as in the table of costs.
     pub(super) fn name(self) -> String {
         match self {
-            Self::GetTimeOfDay => "gettimeofday".to_owned(),
-            Self::Time => "time".to_owned(),
-            Self::ClockGettime(number) => format!("clock_gettime {}", clock_name(number)),
+            Self::GetTimeOfDay => GETTIMEOFDAY.to_owned(),
+            Self::Time => TIME.to_owned(),
+            Self::ClockGettime(number) => clock_name(number),
         }
     }
 
@@ -154,9 +158,9 @@ const fn is_of_device(number: i32) -> bool {
 fn clock_name(number: i32) -> String {
     match (kernel_clock(number), number) {
         (Some(clock), _) => clock.name.to_owned(),
-        (None, ..0) if is_of_device(number) => "of a device".to_owned(),
-        (None, ..0) => "CPU time of another".to_owned(),
-        (None, _) => format!("number {number}"),
+        (None, ..0) if is_of_device(number) => "clock_gettime of a device".to_owned(),
+        (None, ..0) => "clock_gettime CPU time of another".to_owned(),
+        (None, _) => format!("clock_gettime number {number}"),
     }
 }
 
@@ -170,12 +174,12 @@ pub(super) mod tests {
         let json = json!({
             "machine": { "kernel": kernel },
             "costs": [
-                { "clock": "clock_gettime MONOTONIC", "cost_ns": 900.0, "served_by": served_by },
-                { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 5.0, "served_by": "vdso" },
-                { "clock": "clock_gettime PROCESS_CPUTIME", "cost_ns": 400.0, "served_by": "system_call" },
+                { "clock": MONOTONIC, "cost_ns": 900.0, "served_by": served_by },
+                { "clock": MONOTONIC_COARSE, "cost_ns": 5.0, "served_by": "vdso" },
+                { "clock": PROCESS_CPU_TIME, "cost_ns": 400.0, "served_by": "system_call" },
                 { "clock": "lfence; rdtsc", "cost_ns": 20.0 },
-                { "clock": "system call clock_gettime", "cost_ns": 1_000.0 },
-                { "clock": "system call getppid", "cost_ns": 200.0 },
+                { "clock": SYSTEM_CALL, "cost_ns": 1_000.0 },
+                { "clock": GETPPID, "cost_ns": 200.0 },
             ],
         });
         serde_json::from_value(json).unwrap()
@@ -273,13 +277,9 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn calls_have_the_names_that_the_table_of_costs_uses() {
+    fn each_call_has_a_name() {
         for (call, clock, name) in [
-            (
-                "clock_gettime",
-                Some(1),
-                Some(crate::measure::calls::MONOTONIC),
-            ),
+            ("clock_gettime", Some(1), Some("clock_gettime MONOTONIC")),
             (
                 "clock_gettime",
                 Some(9),

@@ -54,25 +54,24 @@ pub(super) fn count(
     // code, and rewrites it again for the next user.
     drop(trial);
     let mut counted = CallCounts::default();
-    (counted.who.sampled_every, counted.who.from_monotonic_ns) =
-        (Some(period), Some(monotonic_ns()));
+    counted.who.sampled_every = Some(period);
+    counted.who.from_monotonic_ns = Some(monotonic_ns());
     let start = Instant::now();
     sampled
         .iter_mut()
         .try_for_each(|one| one.sampler.enable())?;
     while start.elapsed() < duration {
         thread::sleep(POLL.min(duration.saturating_sub(start.elapsed())));
-        sampled
-            .iter_mut()
-            .for_each(|one| one.drain(process, &mut counted));
+        for one in &mut sampled {
+            one.drain(process, &mut counted);
+        }
         progress(start.elapsed().div_duration_f64(duration).min(1.0));
     }
     sampled
         .iter_mut()
         .try_for_each(|one| one.sampler.disable())?;
-    let counted_s = start.elapsed().as_secs_f64();
-    (counted.who.counted_s, counted.who.until_monotonic_ns) =
-        (Some(counted_s), Some(monotonic_ns()));
+    counted.who.counted_s = Some(start.elapsed().as_secs_f64());
+    counted.who.until_monotonic_ns = Some(monotonic_ns());
     for one in &mut sampled {
         one.drain(process, &mut counted);
         counted.who.lost_calls += lost_calls(one.sampler.read()?, one.samples, period);

@@ -3,7 +3,7 @@
 use super::super::{explanations, findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Hypervisor, Machine, Ntp};
-use crate::measure::calls::{MONOTONIC, MONOTONIC_COARSE};
+use crate::measure::calls::{GETPPID, MONOTONIC, MONOTONIC_COARSE, SYSTEM_CALL};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::{Pattern, WarpPair, WarpTest};
@@ -63,9 +63,9 @@ pub(super) fn good_machine() -> Given {
         (BARE, 9.0, None),
         (ORDERED, 15.0, None),
         (MONOTONIC, 20.0, Some(ServedBy::Vdso)),
-        ("system call clock_gettime", 160.0, None),
+        (SYSTEM_CALL, 160.0, None),
         (MONOTONIC_COARSE, 5.0, Some(ServedBy::Vdso)),
-        ("system call getppid", 110.0, None),
+        (GETPPID, 110.0, None),
     ];
     let costs = costs.map(|(clock, cost_ns, served_by)| CostRow {
         clock: clock.to_owned(),

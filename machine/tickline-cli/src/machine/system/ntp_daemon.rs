@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 use tickline::backend::{OsClock, Reference as _};
 use tickline_utc::sources::chronyd::{self, NoAnswer, Tracking};
 
-use crate::machine::{Channel, IgnoredAnswer, IgnoredBecause, Leap, NtpDaemon};
+use crate::machine::{
+    CHRONYD, Channel, IgnoredAnswer, IgnoredBecause, Leap, NTPD, NtpDaemon, TIMESYNCD,
+};
 
 /// The length of a request and of its reply, without extensions (RFC 5905, 7.3).
 const NTP_BYTES: usize = 48;
@@ -95,7 +97,7 @@ fn of_chronyd(tracking: &Tracking, now_s: u64) -> NtpDaemon {
     // Before its first update, chronyd states 0 here, and in the other figures its initial values.
     let was_updated = tracking.updated_s != 0;
     NtpDaemon {
-        name: "chronyd".to_owned(),
+        name: CHRONYD.to_owned(),
         synchronised,
         reference: Some(reference_name(tracking.reference)),
         stratum: Some(tracking.stratum),
@@ -160,7 +162,7 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
     let [delay, dispersion] = [i64::from(word(4)?), i64::from(word(8)?)];
     let ns = |figure: i64| (figure * 500_000_000) >> 15;
     is_reply.then(|| NtpDaemon {
-        name: "ntpd".to_owned(),
+        name: NTPD.to_owned(),
         synchronised,
         reference: Some(reference_name(reference)),
         stratum: Some(u16::from(*stratum)),
@@ -190,10 +192,9 @@ fn leap_of(indicator: u16) -> Option<Leap> {
 /// The state of systemd-timesyncd by the file that it touches at each update.
 fn timesyncd(file: &Path, now_s: u64) -> Option<NtpDaemon> {
     let updated_s = unix_s(fs::metadata(file).ok()?.modified().ok()?)?;
-    let name = "systemd-timesyncd".to_owned();
     let updated_s = now_s.checked_sub(updated_s);
     Some(NtpDaemon {
-        name,
+        name: TIMESYNCD.to_owned(),
         synchronised: true,
         updated_s,
         ..NtpDaemon::default()
@@ -304,7 +305,8 @@ mod tests {
         let expected = |reason, user| Some((Channel::Udp, reason, user));
         let timeout = REPLY_TIMEOUT;
         assert_eq!(ignored(NoAnswer::Silent { timeout }), None);
-        let (channel, length) = (chronyd::Channel::Udp, 28);
+        let channel = chronyd::Channel::Udp;
+        let length = 28;
         assert_eq!(
             ignored(NoAnswer::Unreadable { channel, length }),
             expected(IgnoredBecause::Unreadable, None)

@@ -22,7 +22,9 @@ fn a_server_whose_page_was_truncated_says_so() {
         wait_for_line(&page, &server);
         let file = File::options().write(true).open(&page).unwrap();
         // This happens between two steps of the server, which are half a second apart.
-        bytes.iter().for_each(|bytes| file.set_len(*bytes).unwrap());
+        for length in bytes {
+            file.set_len(*length).unwrap();
+        }
         let (code, messages) = server.ended();
         assert_eq!(
             (code, messages.contains(message)),
