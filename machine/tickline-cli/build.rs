@@ -15,7 +15,7 @@ const CLONE: &str = "../../.git";
 
 /// The files and folders of git's folder of which a commit or a checkout changes one: a branch is a
 /// file of `refs/heads`, or a line of `packed-refs`, until a commit makes the file; or all are in
-/// `reftable`.
+/// `reftable`. A commit on another branch of the clone changes one, too.
 const REFERENCES: [&str; 4] = ["HEAD", "refs/heads", "packed-refs", "reftable"];
 
 fn main() {
@@ -40,14 +40,8 @@ fn commit() -> Option<String> {
         return None;
     }
     let commit = git(&["rev-parse", "--short=9", "HEAD"])?;
-    // A commit or a checkout appends to this log, unless the settings forbid it.
-    let log = git_path("logs/HEAD")?;
-    if Path::new(&log).exists() {
-        rerun_if_changed(&log);
-    } else {
-        for name in REFERENCES {
-            rerun_if_changed(&git_path(name)?);
-        }
+    for name in REFERENCES {
+        rerun_if_changed(&git(&["rev-parse", "--git-path", name])?);
     }
     Some(commit)
 }
@@ -58,11 +52,6 @@ fn rerun_if_changed(path: &str) {
     if Path::new(path).exists() {
         println!("cargo::rerun-if-changed={path}");
     }
-}
-
-/// The path of a file of the clone.
-fn git_path(name: &str) -> Option<String> {
-    git(&["rev-parse", "--git-path", name])
 }
 
 /// What git prints in this package's folder; `None` if it fails, or is missing.

@@ -136,17 +136,16 @@ mod tests {
     #[test]
     fn every_command_that_files_name_is_one() {
         let steps = ci::steps(ci::Lane::value_variants());
-        let steps: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
-        let steps = steps
-            .iter()
-            .filter_map(|line| line.strip_prefix("cargo xtask "));
+        let mut lines: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
         let text = files::read("CONTRIBUTING.md").unwrap();
-        let named = text.split('`').skip(1).step_by(2);
-        let named = named.filter_map(|command| command.strip_prefix("cargo xtask "));
-        // The rest of a line is for the shell.
-        let named = named.filter_map(|command| command.split(" > ").next());
+        lines.extend(text.split('`').skip(1).step_by(2).map(str::to_owned));
         let mut count = 0;
-        for command in steps.chain(named) {
+        for line in &lines {
+            let Some(command) = line.strip_prefix("cargo xtask ") else {
+                continue;
+            };
+            // The rest of a line is for the shell.
+            let (command, _) = command.split_once(" > ").unwrap_or((command, ""));
             let words = ["xtask"].into_iter().chain(command.split_whitespace());
             if let Err(error) = Command::try_parse_from(words) {
                 assert!(!error.use_stderr(), "cargo xtask {command}: {error}");

@@ -127,24 +127,23 @@ fn print_faults(report: &Path) -> Result<u8, String> {
         ),
     )?;
     let mut code = 0;
-    for (width, scheme) in WIDTHS
-        .into_iter()
-        .flat_map(|width| [(width, Scheme::Light), (width, Scheme::Dark)])
-    {
-        let mut browser = browser(scheme, &judged);
-        browser.arg(format!("--window-size={width},900"));
-        let dom = output(browser.args(["--virtual-time-budget=10000", "--dump-dom"]))?;
-        let faults = faults(&dom, scheme)?;
-        println!(
-            "{}, {width} pixels, dark: {}: {} faults",
-            report.display(),
-            scheme == Scheme::Dark,
-            faults.len()
-        );
-        for fault in &faults {
-            println!("FAULT {fault}");
+    for width in WIDTHS {
+        for scheme in [Scheme::Light, Scheme::Dark] {
+            let mut browser = browser(scheme, &judged);
+            browser.arg(format!("--window-size={width},900"));
+            let dom = output(browser.args(["--virtual-time-budget=10000", "--dump-dom"]))?;
+            let faults = faults(&dom, scheme)?;
+            println!(
+                "{}, {width} pixels, dark: {}: {} faults",
+                report.display(),
+                scheme == Scheme::Dark,
+                faults.len()
+            );
+            for fault in &faults {
+                println!("FAULT {fault}");
+            }
+            code |= u8::from(!faults.is_empty());
         }
-        code |= u8::from(!faults.is_empty());
     }
     Ok(code)
 }

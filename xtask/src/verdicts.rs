@@ -142,6 +142,17 @@ struct Found {
     is_different: bool,
 }
 
+impl Found {
+    /// What a verdict says, or a file of `compare`.
+    fn from_json(comparison: &Value) -> Result<Self, String> {
+        let percent = comparison["difference_percent"]["estimate"].as_f64();
+        Ok(Self {
+            percent: percent.ok_or_else(|| format!("not compared: {comparison}"))?,
+            is_different: comparison["is_different"] == true,
+        })
+    }
+}
+
 /// The rows whose names have this text. Fails if there is none.
 fn chosen(only: &str) -> Result<Vec<Row>, String> {
     let mut chosen = ROWS.to_vec();
@@ -275,7 +286,10 @@ impl Row {
         let Some(other) = self.against else {
             output(program.arg("^pair/"))?;
             return (0..PAIRS)
-                .map(|pair| compared(&files.join(format!("pair_{pair}/new/comparison.json"))))
+                .map(|pair| {
+                    let file = files.join(format!("pair_{pair}/new/comparison.json"));
+                    Found::from_json(&read(&file)?)
+                })
                 .collect();
         };
         let verdicts = folder.join("verdicts.json");
@@ -290,16 +304,7 @@ impl Row {
         output(program.arg(ROUTINES))?;
         let verdicts = read(&verdicts)?;
         let benchmarks = verdicts["benchmarks"].as_array().ok_or("no benchmarks")?;
-        benchmarks
-            .iter()
-            .map(|verdict| {
-                let percent = verdict["difference_percent"]["estimate"].as_f64();
-                Ok(Found {
-                    percent: percent.ok_or_else(|| format!("not compared: {verdict}"))?,
-                    is_different: verdict["is_different"] == true,
-                })
-            })
-            .collect()
+        benchmarks.iter().map(Found::from_json).collect()
     }
 
     /// The line of the table.
@@ -325,16 +330,6 @@ impl Row {
             self.goal
         )
     }
-}
-
-/// The result of `compare` in a file.
-fn compared(file: &Path) -> Result<Found, String> {
-    let json = read(file)?;
-    let percent = json["difference_percent"]["estimate"].as_f64();
-    Ok(Found {
-        percent: percent.ok_or_else(|| format!("no difference_percent: {json}"))?,
-        is_different: json["is_different"] == true,
-    })
 }
 
 fn read(file: &Path) -> Result<Value, String> {

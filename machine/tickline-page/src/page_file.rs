@@ -15,20 +15,20 @@
 //! `page_file/with_std/` take an `AsRef<Path>`, and their `PageError` names the path: these items
 //! and the error need the feature `file`.
 
+mod boot_context;
 #[cfg(feature = "file")]
 mod error;
 mod file_error;
-mod find;
 mod mapped;
 mod trust;
 #[cfg(feature = "file")]
 mod with_std;
 
+pub use boot_context::namespace_offset_ns;
+pub(crate) use boot_context::read;
 #[cfg(feature = "file")]
 pub use error::{PageError, PageErrorCause};
 pub use file_error::FileError;
-pub use find::namespace_offset_ns;
-pub(crate) use find::read;
 pub use mapped::{PageFile, judge_file};
 #[cfg(feature = "file")]
 pub use with_std::{

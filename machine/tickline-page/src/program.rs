@@ -13,13 +13,13 @@ use core::ffi::CStr;
 
 use tickline_core::clocksource::Clocksource;
 
+use crate::layout::LAYOUT_VERSION;
 use crate::page_file::read;
 
 mod run_interface;
 
 pub use run_interface::{
-    ALWAYS, Entries, PAGE_VARIABLE, RUN_INTERFACE, Resume, ResumeFlag, SERVE_VARIABLE, Start,
-    StartResult,
+    ALWAYS, Entries, PAGE_VARIABLE, Resume, ResumeFlag, SERVE_VARIABLE, Start, StartResult,
 };
 
 /// The name of the library's file.
@@ -34,6 +34,46 @@ pub const SWITCH_VARIABLE: &str = "TICKLINE";
 
 /// The value of [`SWITCH_VARIABLE`].
 pub const OFF: &str = "off";
+
+/// The number of the interface between `tickline run` and the library: the hash of the file that
+/// states it, and of the version of the page's layout. It is no number that a person raises,
+/// because a part of the interface is prose (the registers of [`Resume`]), so no test would see
+/// that somebody has forgotten to raise it.
+pub const RUN_INTERFACE: u32 = hash(include_bytes!("program/run_interface.rs")) ^ LAYOUT_VERSION;
+
+/// The hash FNV-1a of 32 bits, by Fowler, Noll and Vo.
+const fn hash(mut bytes: &[u8]) -> u32 {
+    let mut hash = 0x811c_9dc5_u32;
+    while let [first, rest @ ..] = bytes {
+        hash ^= u32::from_le_bytes([*first, 0, 0, 0]);
+        hash = hash.wrapping_mul(0x0100_0193);
+        bytes = rest;
+    }
+    hash
+}
+
+impl StartResult {
+    const ALL: [Self; 10] = [
+        Self::Served,
+        Self::AlreadyServed,
+        Self::NoPage,
+        Self::NotTrusted,
+        Self::OtherMachine,
+        Self::CounterDenied,
+        Self::OldKernel,
+        Self::NoVdso,
+        Self::VdsoReadOnly,
+        Self::NotAbsolute,
+    ];
+
+    /// The result with this number; `None` if no result has it.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|result| *result as i32 == number)
+    }
+}
 
 /// Whether the vDSO reads this clocksource on x86_64. `name` may end with a line break.
 fn is_fast(name: &[u8]) -> bool {
@@ -54,6 +94,29 @@ pub fn kernels_clock_is_fast() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The vectors are those of the hash's authors.
+    #[test]
+    fn the_hash_of_a_source_is_fnv_1a() {
+        for (source, number) in [
+            (&b""[..], 0x811c_9dc5),
+            (b"a", 0xe40c_292c),
+            (b"foobar", 0xbf9c_f968),
+        ] {
+            assert_eq!(hash(source), number, "{}", source.escape_ascii());
+        }
+    }
+
+    /// The library is C to the program that asks, and answers by a number.
+    #[test]
+    fn each_number_is_one_result() {
+        for (number, result) in (0..).zip(StartResult::ALL) {
+            assert_eq!(result as i32, number);
+            assert_eq!(StartResult::from_number(number), Some(result));
+        }
+        assert_eq!(StartResult::from_number(-1), None);
+        assert_eq!(StartResult::from_number(10), None);
+    }
 
     #[test]
     fn only_the_whole_name_of_a_fast_clocksource_counts() {

@@ -22,11 +22,11 @@ mod driver;
 mod program;
 mod readers;
 
-/// The most by which a timer is late, ps. It is chosen: four times the slack that Linux gives
-/// timers by default (`PR_SET_TIMERSLACK` in prctl(2)).
+/// The most by which a timer is late, ps. A choice, not a measurement: four times the slack that
+/// Linux gives timers by default (`PR_SET_TIMERSLACK` in prctl(2)).
 pub(crate) const MAX_LATE_PS: u64 = 200_000 * PS;
 
-/// The longest time until a woken thread runs, ps. It is chosen: half of that.
+/// The longest time until a woken thread runs, ps. A choice, not a measurement: half of that.
 pub(crate) const MAX_WAKE_UP_PS: u64 = 100_000 * PS;
 
 /// A clock without a keeper, and its control loop.

@@ -184,10 +184,12 @@ impl World {
         self.off_ns.set(-self.width_ns);
         self.line_ns.set(i64::MIN);
         self.os_ns.set(i64::MIN);
-        self.observed.iter().for_each(|observed| observed.set(0));
-        self.pending
-            .iter()
-            .for_each(|pending| pending.set(Pending::Memory));
+        for observed in &self.observed {
+            observed.set(0);
+        }
+        for pending in &self.pending {
+            pending.set(Pending::Memory);
+        }
         *self.counts.borrow_mut() = LeaseCounts::default();
     }
 

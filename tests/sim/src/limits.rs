@@ -50,13 +50,13 @@ const _: () = assert!(OFFSET_SPARE_NS < MEETING_MARGIN_NS);
 pub(crate) struct Limits {
     /// The largest step back of an ordered reading, ns: the difference of the counters.
     pub(crate) step_back_ns: i64,
-    /// The largest offset at any time, ns.
-    pub(crate) offset_ns: u64,
+    /// The largest offset at any time, ns; `None` if only the order is promised.
+    pub(crate) offset_ns: Option<u64>,
     /// The largest offset after [`calm_after_ns`](Self::calm_after_ns) without a fault, ns.
     pub(crate) calm_offset_ns: u64,
     pub(crate) calm_after_ns: u64,
-    /// The longest time from the end of a fault to the next line, ns.
-    pub(crate) without_line_ns: u64,
+    /// The longest time from the end of a fault to the next line, ns; `None` if none is promised.
+    pub(crate) without_line_ns: Option<u64>,
     /// The error that a read of Unix time adds, ns.
     pub(crate) unix_ns: u64,
     /// The distance by which dithering moves the reference off a straight line, ns.
@@ -93,7 +93,8 @@ fn lost_ns(scenario: &Scenario) -> u64 {
         .into_iter()
         .filter(|(one_in, _)| *one_in != 0)
         .map(|(_, ns)| ns);
-    let may_move = by_chance.clone().next().is_some()
+    let stops_by_chance = chance.preempt_one_in != 0 || chance.stall_one_in != 0;
+    let may_move = stops_by_chance
         || scenario
             .faults
             .iter()
@@ -117,7 +118,7 @@ fn lost_ns(scenario: &Scenario) -> u64 {
         return u64::MAX;
     }
     let oldest_ns = scenario.clock.interval_ns * 3 / 10;
-    let old_ns = if by_chance.clone().next().is_some() {
+    let old_ns = if stops_by_chance {
         oldest_ns
     } else {
         let stop_ns = stops.clone().max().unwrap_or(0);
@@ -212,13 +213,13 @@ fn is_unsynchronised(scenario: &Scenario) -> bool {
 }
 
 /// The longest time from the end of a fault to the next line, ns, on a machine whose counters
-/// differ by up to `cpu_difference_ns` for a line that they share.
+/// differ by up to `cpu_difference_ns` for a line that they share. `None` if no line is promised.
 ///
 /// Readers that read rarely start no line. The lead-in of a line covers a difference between
 /// counters of one margin. If the difference is larger, a reader whose counter is behind finds each
 /// new line's start ahead of its counter. The reader takes this for a reset, and retires the line.
 /// The slope of a first line is known to 2e-3, so a coarse reference needs seconds without a stop.
-fn without_line_ns(scenario: &Scenario, cpu_difference_ns: u64) -> u64 {
+fn without_line_ns(scenario: &Scenario, cpu_difference_ns: u64) -> Option<u64> {
     let machine = &scenario.machine;
     let interval_ns = scenario.clock.interval_ns;
     let ahead_ns = cpu_difference_ns + scenario.chance.out_of_order_ns;
@@ -227,11 +228,11 @@ fn without_line_ns(scenario: &Scenario, cpu_difference_ns: u64) -> u64 {
     if scenario.clock.per_cpu && is_fine {
         // If the thread can't be on a CPU, it comes back an interval later, and may first stay on
         // each of the others.
-        2 * interval_ns + LINE_OF_CPU_NS * u64::from(machine.cpus)
+        Some(2 * interval_ns + LINE_OF_CPU_NS * u64::from(machine.cpus))
     } else if scenario.clock.driver == Driver::Thread && is_led_in && is_fine {
-        interval_ns + LINE_OF_CLOCK_NS
+        Some(interval_ns + LINE_OF_CLOCK_NS)
     } else {
-        u64::MAX / 1_000_000
+        None
     }
 }
 
@@ -274,27 +275,22 @@ impl Limits {
             rates_ppb,
         } = Disturbances::new(scenario, window_ns);
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
-        // Brackets that begin on one CPU and end on another may make any slope. With unsynchronised
-        // counters the clock therefore promises only order, and that only up to their difference.
-        let any_offset_ns = if is_unsynchronised {
-            u64::from(u32::MAX) * 1_000_000_000
-        } else {
-            0
-        };
+        let offset_ns = OFFSET_SPARE_NS
+            + read_ns
+            + high_water_ns
+            + dither_ns
+            // The line removes a jump by the end of its window. If no new line comes, it is off by
+            // as much on the other side when its validity ends.
+            + jumps_ns * 3 / 2
+            + share_ns(valid_ns, 2 * rates_ppb)
+            + share_ns(FIRST_VALID_NS, FIRST_RATE_PPB);
         Self {
             step_back_ns: i64::try_from(step_back_ns).expect("in its range"),
-            offset_ns: OFFSET_SPARE_NS
-                + read_ns
-                + any_offset_ns
-                + high_water_ns
-                + dither_ns
-                // The line removes a jump by the end of its window. If no new line comes, it is off
-                // by as much on the other side when its validity ends.
-                + jumps_ns * 3 / 2
-                + share_ns(valid_ns, 2 * rates_ppb)
-                + share_ns(FIRST_VALID_NS, FIRST_RATE_PPB),
+            // Brackets that begin on one CPU and end on another may make any slope. With
+            // unsynchronised counters the clock therefore promises only order, and that only up to
+            // their difference.
+            offset_ns: (!is_unsynchronised).then_some(offset_ns),
             calm_offset_ns: read_ns
-                + any_offset_ns
                 + 2 * dither_ns
                 + ROUNDING_NS
                 + share_ns(valid_ns, 10 + 10 * machine.wander_ppb.unsigned_abs()),

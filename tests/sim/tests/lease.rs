@@ -58,10 +58,9 @@ fn print_search(name: &str, small: &SmallMachine) -> SearchReport {
         "{name}, bound {}, {:?}: {:?}",
         small.bound_ns, small.stops, found.counts
     );
-    found
-        .violation
-        .iter()
-        .for_each(|violation| println!("    {violation}"));
+    if let Some(violation) = &found.violation {
+        println!("    {violation}");
+    }
     found
 }
 

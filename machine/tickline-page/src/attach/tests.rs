@@ -35,7 +35,8 @@ fn in_page_time<'scene>(scene: &'scene &'static Scene) -> InPageTime<'scene, &'s
     ignore = "no page counts on a target without a counter"
 )]
 fn a_reader_in_another_namespace_gets_the_time_of_its_own_by_the_line() {
-    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
+    let scene = Scene::published();
+    let process_high_water = ProcessHighWater::new();
     let attached = elsewhere(scene);
     assert_eq!(attached.page_offset_ns(), OFFSET_NS);
     attached.raise_to_os_clock(&scene, &process_high_water);
@@ -50,7 +51,8 @@ fn a_reader_in_another_namespace_gets_the_time_of_its_own_by_the_line() {
     ignore = "no page counts on a target without a counter"
 )]
 fn past_the_lease_a_reading_comes_from_the_os_clock_of_the_readers_namespace() {
-    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
+    let scene = Scene::published();
+    let process_high_water = ProcessHighWater::new();
     let attached = elsewhere(scene);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     scene.pass(600_000_000);
@@ -67,7 +69,8 @@ fn past_the_lease_a_reading_comes_from_the_os_clock_of_the_readers_namespace() {
     ignore = "no page counts on a target without a counter"
 )]
 fn a_forked_child_in_the_pages_namespace_keeps_the_mark_but_not_the_offset() {
-    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
+    let scene = Scene::published();
+    let process_high_water = ProcessHighWater::new();
     let attached = elsewhere(scene);
     scene.pass(600_000_000);
     let parent = attached.monotonic(&scene, &scene, &process_high_water);
@@ -201,7 +204,8 @@ fn each_counter_of_a_page_has_a_name() {
     ignore = "no page counts on a target without a counter"
 )]
 fn a_forked_child_of_another_namespace_gets_the_time_of_its_own() {
-    let (scene, process_high_water) = (Scene::without_line(), ProcessHighWater::new());
+    let scene = Scene::without_line();
+    let process_high_water = ProcessHighWater::new();
     let attached = elsewhere(scene);
     let before_ns = scene.truth_ns();
     let attachment = Attachment::default();

@@ -427,12 +427,4 @@ mod tests {
         let is_locked = locked.expect("a field").trim() != "0 kB";
         assert_eq!(publisher.is_locked_in_memory(), is_locked);
     }
-
-    #[test]
-    fn a_publisher_uses_rseq_if_its_page_does() {
-        let folder = tempfile::tempdir().unwrap();
-        if let Some(publisher) = publisher_in(folder.path()) {
-            assert_eq!(publisher.uses_rseq(), publisher.page.uses_rseq());
-        }
-    }
 }

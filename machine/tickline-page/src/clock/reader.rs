@@ -258,7 +258,7 @@ impl PageReader {
         let wanted = match page_offset_ns {
             Some(page_offset_ns) => {
                 // ORDERING: Relaxed, published by the decision. All threads that attach find the
-                // same offset: they are in one time namespace (`page_file/find.rs`).
+                // same offset: they are in one time namespace (`page_file/boot_context.rs`).
                 self.page_offset_ns.store(page_offset_ns, Ordering::Relaxed);
                 Decision::Attached
             }

@@ -286,14 +286,16 @@ impl Order {
             let basis = basis(&scene.time);
             let read = |readings: u32| {
                 spawn(&scene, move |scene| {
-                    (0..readings).for_each(|_| scene.read_in_new_process(reader_ticks))
+                    for _ in 0..readings {
+                        scene.read_in_new_process(reader_ticks);
+                    }
                 })
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
             scene.iterate(&mut writer, basis, writer_ticks);
-            threads
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
+            for thread in threads {
+                thread.join().unwrap();
+            }
             scene.read_in_new_process(10);
         });
     }
@@ -469,9 +471,9 @@ fn among_threads<const N: usize>(
     check(Some(preemptions), wanted, move |seen| {
         let process = Process::new(seen);
         let threads = threads.map(|thread| spawn(&process, thread));
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         let source = process.read();
         seen.saw(format!("{source:?} at the end"));
     });

@@ -195,7 +195,9 @@ impl Scene {
     pub(crate) fn once(&self, wanted: fn(Op) -> bool, action: impl FnOnce() + 'static) {
         let mut action = Some(action);
         self.each(wanted, move |_| {
-            action.take().into_iter().for_each(|action| action())
+            if let Some(action) = action.take() {
+                action();
+            }
         });
     }
 

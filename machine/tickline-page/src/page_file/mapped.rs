@@ -8,9 +8,9 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::boot_context::is_on_tmpfs;
 use super::file_error::FileError;
-use super::find::is_on_tmpfs;
-use super::trust::{FileFacts, refused};
+use super::trust::FileFacts;
 use crate::BootContext;
 use crate::layout::{PAGE_BYTES, Page};
 
@@ -54,11 +54,12 @@ impl<'a> PagePath<'a> {
         while let Some(rest) = shorter(folder).filter(|rest| !rest.is_empty()) {
             folder = rest;
         }
-        let folder = openat(CWD, folder, FOLDER, Mode::empty()).map_err(|error| match error {
-            Errno::NOTDIR => {
-                refused("its folder is a link, which is not followed, or no folder")(error)
-            }
-            error => refused("its folder can't be opened")(error),
+        let folder = openat(CWD, folder, FOLDER, Mode::empty()).map_err(|error| {
+            let problem = match error {
+                Errno::NOTDIR => "its folder is a link, which is not followed, or no folder",
+                _ => "its folder can't be opened",
+            };
+            FileError::system(problem)(error)
         })?;
         Ok(Self { folder, name })
     }
@@ -78,10 +79,10 @@ impl<'a> PagePath<'a> {
                 Errno::LOOP => FileError::SymbolicLink,
                 // The kernel opens no folder for writing.
                 Errno::ISDIR => self.not_a_file(error),
-                error => refused("it can't be opened")(error),
+                error => FileError::system("it can't be opened")(error),
             })?;
-        let facts =
-            FileFacts::collect(&file, &self.folder).map_err(refused("its owner can't be known"))?;
+        let facts = FileFacts::collect(&file, &self.folder)
+            .map_err(FileError::system("its owner can't be known"))?;
         Ok((file, facts))
     }
 
@@ -91,7 +92,7 @@ impl<'a> PagePath<'a> {
             Ok(found) => FileError::NotRegular {
                 mode: found.st_mode,
             },
-            Err(_) => refused("it can't be opened")(error),
+            Err(_) => FileError::system("it can't be opened")(error),
         }
     }
 }
@@ -137,7 +138,7 @@ impl Mapping {
             )
         }
         .and_then(|start| NonNull::new(start.cast()).map(Self).ok_or(Errno::FAULT))
-        .map_err(refused("it can't be mapped"))
+        .map_err(FileError::system("it can't be mapped"))
     }
 }
 

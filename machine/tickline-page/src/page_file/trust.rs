@@ -4,19 +4,10 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, FileType, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, statx,
 };
-use rustix::io::Errno;
 
+use super::boot_context::read;
 use super::file_error::{FileError, UNMAPPED};
-use super::find::read;
 use crate::PAGE_BYTES;
-
-/// Converts an error of the system into a [`FileError`] that states the `problem`.
-pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
-    move |error| FileError::System {
-        problem,
-        errno: error.raw_os_error(),
-    }
-}
 
 /// The facts that decide whether a file is trusted: about the file, its folder and the reader.
 #[derive(Debug, Clone, Copy)]

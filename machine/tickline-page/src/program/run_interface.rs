@@ -1,11 +1,10 @@
 //! What `tickline run` and the library have agreed on: the environment's variables, the section of
-//! the entry points, their arguments, registers and results. The hash of this file, and of the
-//! version of the page's layout, is the number by which `run` refuses a library that has agreed on
-//! something else. So whoever changes one of these changes this file.
+//! the entry points, their arguments, registers and results. The hash of this file is a part of
+//! [`RUN_INTERFACE`](super::RUN_INTERFACE), by which `run` refuses a library that has agreed on
+//! something else. So whoever changes one of these changes this file. Its comments are part of the
+//! agreement, because the registers of [`Resume`] are prose. Code that is none is in `program.rs`.
 
 use core::ffi::{c_char, c_int, c_void};
-
-use crate::layout::LAYOUT_VERSION;
 
 /// The environment variable that names another page than [`PAGE`](super::PAGE).
 pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
@@ -17,22 +16,6 @@ pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 /// The value of [`SERVE_VARIABLE`].
 pub const ALWAYS: &str = "always";
 
-/// The number of this interface: the hash of its source, and of the version of the page's layout.
-/// It is no number that a person raises, because a part of the interface is prose (the registers
-/// of [`Resume`]), so no test would see that somebody has forgotten to raise it.
-pub const RUN_INTERFACE: u32 = hash(include_bytes!("run_interface.rs")) ^ LAYOUT_VERSION;
-
-/// The hash FNV-1a of 32 bits, by Fowler, Noll and Vo.
-const fn hash(mut bytes: &[u8]) -> u32 {
-    let mut hash = 0x811c_9dc5_u32;
-    while let [first, rest @ ..] = bytes {
-        hash ^= u32::from_le_bytes([*first, 0, 0, 0]);
-        hash = hash.wrapping_mul(0x0100_0193);
-        bytes = rest;
-    }
-    hash
-}
-
 /// The library's section `.tickline`, by which `tickline run` finds the entry points. Zeros follow.
 #[derive(Debug)]
 #[repr(C)]
@@ -41,7 +24,7 @@ pub struct Entries<const VERSION_BYTES: usize> {
     pub start: Start,
     /// The second entry point.
     pub resume: Resume,
-    /// [`RUN_INTERFACE`] of the library.
+    /// [`RUN_INTERFACE`](super::RUN_INTERFACE) of the library.
     pub interface: u32,
     /// The version of the library.
     pub version: [u8; VERSION_BYTES],
@@ -99,63 +82,4 @@ pub enum StartResult {
     VdsoReadOnly = 8,
     /// The page's path does not begin with `/`.
     NotAbsolute = 9,
-}
-
-impl StartResult {
-    const ALL: [Self; 10] = [
-        Self::Served,
-        Self::AlreadyServed,
-        Self::NoPage,
-        Self::NotTrusted,
-        Self::OtherMachine,
-        Self::CounterDenied,
-        Self::OldKernel,
-        Self::NoVdso,
-        Self::VdsoReadOnly,
-        Self::NotAbsolute,
-    ];
-
-    /// The result with this number; `None` if no result has it.
-    #[must_use]
-    pub fn from_number(number: i32) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|result| *result as i32 == number)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Symptom of a number that nobody had raised: two builds of one version with different
-    /// interfaces accepted each other's library.
-    #[test]
-    fn the_number_of_the_interface_is_the_hash_of_its_source_and_of_the_layout() {
-        let source = include_bytes!("run_interface.rs");
-        assert_eq!(RUN_INTERFACE, hash(source) ^ LAYOUT_VERSION);
-    }
-
-    /// The vectors are those of the hash's authors.
-    #[test]
-    fn the_hash_of_a_source_is_fnv_1a() {
-        for (source, number) in [
-            (&b""[..], 0x811c_9dc5),
-            (b"a", 0xe40c_292c),
-            (b"foobar", 0xbf9c_f968),
-        ] {
-            assert_eq!(hash(source), number, "{}", source.escape_ascii());
-        }
-    }
-
-    /// The library is C to the program that asks, and answers by a number.
-    #[test]
-    fn each_number_is_one_result() {
-        for (number, result) in (0..).zip(StartResult::ALL) {
-            assert_eq!(result as i32, number);
-            assert_eq!(StartResult::from_number(number), Some(result));
-        }
-        assert_eq!(StartResult::from_number(-1), None);
-        assert_eq!(StartResult::from_number(10), None);
-    }
 }

@@ -24,9 +24,9 @@ impl Scheduler {
     }
 
     fn stop_all(&self, until_ps: u64, is_stopped: impl Fn(usize) -> bool) {
-        (0..MAX_ACTORS)
-            .filter(|index| is_stopped(*index))
-            .for_each(|index| self.stop(index, until_ps));
+        for index in (0..MAX_ACTORS).filter(|index| is_stopped(*index)) {
+            self.stop(index, until_ps);
+        }
     }
 
     /// Carries out a fault.
@@ -130,10 +130,9 @@ impl Scheduler {
         let valid_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
         let starts_again = world.clocks.borrow_mut().suspend(now_ps, suspend, valid_ps);
         if starts_again {
-            world
-                .cells
-                .iter()
-                .for_each(|cell| cell.reset.set(Some((cell.state.get(), over_ps))));
+            for cell in &world.cells {
+                cell.reset.set(Some((cell.state.get(), over_ps)));
+            }
         }
         let driver = world
             .driver

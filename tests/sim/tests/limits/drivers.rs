@@ -100,7 +100,7 @@ fn readers_drive_the_clock_as_well_as_a_thread_does() {
     for run in runs(&scenario) {
         run.part_ms(1_000..)
             .error_at_most_ns(30)
-            .slow_permille(0..=20);
+            .slow_permille_in(0..=20);
         let counts = run.counts();
         assert!(counts.calm_offset_ns <= 30, "{counts:?}");
         assert!(counts.by_line > 4_000, "{counts:?}");
@@ -180,6 +180,6 @@ fn a_clock_that_nothing_keeps_barred_is_unbarred() {
         ..steady
     };
     for run in runs(&scenario) {
-        run.part_ms(5_500..).slow_permille(0..=100);
+        run.part_ms(5_500..).slow_permille_in(0..=100);
     }
 }

@@ -32,7 +32,7 @@ fn each_cpu_has_the_error_and_the_bounds_of_a_clock_with_one_line() {
         let all = run.part_ms(1_000..);
         all.error_at_most_ns(15)
             .bound_at_most_ns(30)
-            .slow_permille(0..=1);
+            .slow_permille_in(0..=1);
         run.part_ms(10_000..).bound_at_most_ns(20);
     }
 }
@@ -66,7 +66,7 @@ fn with_cpus_that_come_and_go() -> Scenario {
 fn lines_stay_exact_while_cpus_come_and_go() {
     for run in runs(&with_cpus_that_come_and_go()) {
         run.part_ms(1_000..)
-            .line_error_ns(15)
+            .line_error_at_most_ns(15)
             .bound_at_most_ns(200)
             .bounds_hold();
         let counts = run.counts();
@@ -78,6 +78,6 @@ fn lines_stay_exact_while_cpus_come_and_go() {
 #[test]
 fn a_cpu_that_has_come_back_has_a_line_again() {
     for run in runs(&with_cpus_that_come_and_go()) {
-        run.part_ms(13_000..).slow_permille(0..=900);
+        run.part_ms(13_000..).slow_permille_in(0..=900);
     }
 }

@@ -19,7 +19,7 @@ fn a_steady_reference_is_followed_within_10_ns() {
     for run in runs(&steady()) {
         run.part_ms(..1_000)
             .error_at_most_ns(150)
-            .slow_permille(0..=5);
+            .slow_permille_in(0..=5);
         run.part_ms(1_000..)
             .error_at_most_ns(10)
             .bound_at_most_ns(25)
@@ -72,7 +72,7 @@ fn assert_slew_is_followed_within_an_interval(scenario: &Scenario, slew_ppb: u64
         run.part_ms(SLEW_MS.end..followed_end_ms)
             .error_at_most_ns(changed_error_ns);
         run.part_ms(followed_end_ms..).error_at_most_ns(10);
-        run.part_ms(1_000..).slow_permille(0..=1);
+        run.part_ms(1_000..).slow_permille_in(0..=1);
     }
 }
 
@@ -92,8 +92,8 @@ fn a_violent_slew_is_followed_within_an_interval() {
 fn a_step_of_unix_time_is_followed_at_once() {
     for run in runs(&unix_step()) {
         run.part_ms(..).error_at_most_ns(15);
-        run.part_ms(..5_100).unix_error_ns(100);
-        run.part_ms(5_105..).unix_error_ns(100);
+        run.part_ms(..5_100).unix_error_at_most_ns(100);
+        run.part_ms(5_105..).unix_error_at_most_ns(100);
     }
 }
 
@@ -109,7 +109,7 @@ fn the_bound_of_unix_time_holds_after_small_steps() {
         ..steady()
     };
     for run in runs(&scenario) {
-        run.part_ms(..).unix_error_ns(100);
+        run.part_ms(..).unix_error_at_most_ns(100);
     }
 }
 
@@ -161,7 +161,7 @@ fn a_contended_device_is_still_followed() {
     for run in runs(&scenario) {
         run.part_ms(1_000..)
             .error_at_most_ns(1_400)
-            .slow_permille(0..=10);
+            .slow_permille_in(0..=10);
     }
 }
 
@@ -208,7 +208,7 @@ fn a_counter_that_wraps_has_no_line_across_the_wrap() {
         limits
             .error_at_most_ns(20)
             .bound_at_most_ns(30)
-            .slow_permille(0..=3);
+            .slow_permille_in(0..=3);
         run.part_ms(12_000..).always_by_line();
     }
 }
@@ -221,7 +221,7 @@ fn shifted_ticks_that_wrap_have_no_line_across_the_wrap() {
         limits
             .error_at_most_ns(20)
             .bound_at_most_ns(30)
-            .slow_permille(0..=3);
+            .slow_permille_in(0..=3);
         run.part_ms(12_000..).always_by_line();
     }
 }

@@ -118,7 +118,7 @@ impl Part {
 
     /// The limit of the largest error of a reading by a line, ns.
     #[track_caller]
-    pub(crate) fn line_error_ns(&self, limit: i64) -> &Self {
+    pub(crate) fn line_error_at_most_ns(&self, limit: i64) -> &Self {
         self.at_most("largest error of a line", limit, |point| {
             point.offset_ns.abs() * i64::from(point.by_line)
         })
@@ -126,7 +126,7 @@ impl Part {
 
     /// The limit of the largest error of Unix time, ns.
     #[track_caller]
-    pub(crate) fn unix_error_ns(&self, limit: i64) -> &Self {
+    pub(crate) fn unix_error_at_most_ns(&self, limit: i64) -> &Self {
         self.at_most("largest error of Unix time", limit, |point| {
             point.unix_offset_ns.abs()
         })
@@ -142,14 +142,14 @@ impl Part {
 
     /// The limit of the reference's largest distance outside the bounds, ns.
     #[track_caller]
-    pub(crate) fn outside_ns(&self, limit: i64) -> &Self {
+    pub(crate) fn outside_at_most_ns(&self, limit: i64) -> &Self {
         self.at_most("largest distance outside the bounds", limit, outside_ns)
     }
 
     /// Every bound contains the reference.
     #[track_caller]
     pub(crate) fn bounds_hold(&self) -> &Self {
-        self.outside_ns(0)
+        self.outside_at_most_ns(0)
     }
 
     /// The limit of the share of bounds that don't contain the reference, permille.
@@ -169,7 +169,7 @@ impl Part {
 
     /// The share of readings without a line, permille.
     #[track_caller]
-    pub(crate) fn slow_permille(&self, limits: RangeInclusive<usize>) -> &Self {
+    pub(crate) fn slow_permille_in(&self, limits: RangeInclusive<usize>) -> &Self {
         for points in &self.cpus {
             let slow = points.iter().filter(|point| !point.by_line).count();
             let thousandths = limits.start() * points.len()..=limits.end() * points.len();
@@ -204,12 +204,12 @@ impl Part {
     /// Every reading is by a line.
     #[track_caller]
     pub(crate) fn always_by_line(&self) -> &Self {
-        self.slow_permille(0..=0)
+        self.slow_permille_in(0..=0)
     }
 
     /// No reading is by a line.
     #[track_caller]
     pub(crate) fn never_by_line(&self) -> &Self {
-        self.slow_permille(1_000..=1_000)
+        self.slow_permille_in(1_000..=1_000)
     }
 }

@@ -18,9 +18,9 @@ fn assert_ahead_by_a_window_at_most(for_ms: u64) {
         let all = run.part_ms(..);
         all.error_at_most_ns(1_000_000_000).error_at_least_ns(1);
         let woken_ms = 5_100 + for_ms;
-        run.part_ms(woken_ms + 100..).outside_ns(100);
+        run.part_ms(woken_ms + 100..).outside_at_most_ns(100);
         let settled = run.part_ms(woken_ms + 11_000..);
-        settled.error_at_most_ns(10).slow_permille(0..=1);
+        settled.error_at_most_ns(10).slow_permille_in(0..=1);
     }
 }
 

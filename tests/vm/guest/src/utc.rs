@@ -542,7 +542,9 @@ impl UtcLab<'_> {
                     self.counts().add(&counts);
                 }
             };
-            (0..machine::cpus()).for_each(|_| _ = scope.spawn(read));
+            for _ in 0..machine::cpus() {
+                scope.spawn(read);
+            }
             let done = work();
             self.wait_until_many_answered();
             wait_until(PATIENCE_READINGS, || self.counts().readings >= UTC_READINGS);

@@ -38,12 +38,14 @@ pub(super) fn act_noticed() -> Vec<Rule> {
 pub(super) fn rate_noticed() -> Vec<Rule> {
     vec![
         act_done(),
-        rule("a change of rate is noticed within one interval", |phase| {
-            at_most(figure!(phase.watched.ahead_ns), NOTICED_AT_RATE_NS)
-        }),
-        rule("a change of rate is noticed within one interval", |phase| {
-            at_most(figure!(phase.watched.behind_ns), NOTICED_AT_RATE_NS)
-        }),
+        rule(
+            "ahead by what the change of rate adds in one interval at most",
+            |phase| at_most(figure!(phase.watched.ahead_ns), NOTICED_AT_RATE_NS),
+        ),
+        rule(
+            "behind by what the change of rate adds in one interval at most",
+            |phase| at_most(figure!(phase.watched.behind_ns), NOTICED_AT_RATE_NS),
+        ),
     ]
 }
 

@@ -161,7 +161,8 @@ fn publish(path: &Path, unix: UnixOffset) {
 
 /// Publishes a line that begins `ahead_ns` above the OS clock.
 fn publish_ahead_by(ahead_ns: i64, path: &Path, unix: UnixOffset) {
-    let (writer, counter) = (LockedPageFile::create(path).unwrap(), admitted_counter());
+    let writer = LockedPageFile::create(path).unwrap();
+    let counter = admitted_counter();
     let os_ns = PageOs::new(Probes::Full, counter.err()).monotonic_ns();
     let start_ticks = counter.map_or(0, |counter| counter.now_ordered());
     let line = LeaseLine {

@@ -39,7 +39,8 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
 
 #[test]
 fn rule_r8_a_later_attempt_is_not_below_what_the_process_has_read() {
-    let (scene, process_high_water) = (scene_of_changes(1, 0), ProcessHighWater::new());
+    let scene = scene_of_changes(1, 0);
+    let process_high_water = ProcessHighWater::new();
     process_high_water.raise(scene.truth_ns() + 1_000_000);
     let expected = PageReading {
         ns: process_high_water.ns(),
@@ -76,7 +77,8 @@ fn by_first_line(scene: &'static Scene, process_high_water: &ProcessHighWater) -
 
 #[test]
 fn rule_r2_each_line_counts_while_it_is_valid() {
-    let (scene, process_high_water) = (Scene::published_twice(), ProcessHighWater::new());
+    let scene = Scene::published_twice();
+    let process_high_water = ProcessHighWater::new();
     scene.raise_second(1_000);
     let [first, second] = *scene.lines() else {
         panic!("two lines")
@@ -256,7 +258,8 @@ fn rule_r7_no_reader_waits_long_for_a_first_publication() {
 fn rule_r7_each_first_publication_has_its_own_time_limit() {
     let scene = Scene::off();
     begin(scene, 1_000_000, 1_000_000);
-    let (begin_ticks, mut begun) = (scene.ticks.get(), 1);
+    let begin_ticks = scene.ticks.get();
+    let mut begun = 1;
     scene.on_step(move |op| match op {
         Op::Counter => scene.pass(90),
         Op::FirstLoad if begun < 3 && scene.ticks.get() > begin_ticks + begun * 900_000 => {
@@ -275,7 +278,8 @@ fn rule_r7_each_first_publication_has_its_own_time_limit() {
 
 #[test]
 fn rule_r8_a_process_is_never_below_its_readings_of_the_os_clock() {
-    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
+    let scene = Scene::published();
+    let process_high_water = ProcessHighWater::new();
     // The process has used the OS clock until now, which is above its bounds.
     scene.os_jumps(10_000);
     let os_ns = (&scene).monotonic_ns();
@@ -283,7 +287,8 @@ fn rule_r8_a_process_is_never_below_its_readings_of_the_os_clock() {
     assert!(scene.read(&process_high_water).ns >= os_ns);
     assert!(scene.now() < os_ns, "the line alone is below");
     // A reading past the leases raises the mark, too.
-    let (process_high_water, last) = (ProcessHighWater::new(), scene.last());
+    let process_high_water = ProcessHighWater::new();
+    let last = scene.last();
     scene.ticks.set(last.end_ticks);
     let fallback = scene.read(&process_high_water);
     assert_eq!(fallback.source, PageSource::Os);

@@ -2,7 +2,9 @@
 
 use tickline_core::control::MEETING_MARGIN_NS;
 
-/// The settings of a writer.
+/// The settings of a writer. A server sets the two resolutions. The promises of
+/// `machine/docs/lease.md` hold only with the other values of [`new`](Self::new): the simulator and
+/// tests set others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriterConfig {

@@ -39,7 +39,8 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
 /// Returns the actions.
 fn run(scene: &'static Scene, for_ns: u64) -> Vec<WriterAction> {
     let end_ticks = scene.ticks.get() + for_ns;
-    let (mut actions, mut last_ns) = (Vec::new(), i64::MIN);
+    let mut actions = Vec::new();
+    let mut last_ns = i64::MIN;
     while scene.ticks.get() < end_ticks {
         let WriterIteration { action, next_in_ns } = scene.iterate();
         actions.push(action);
@@ -148,7 +149,10 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
 )]
 fn rule_w2_sleeps_do_not_add_up() {
     let scene = Scene::published_twice();
-    let (mut most_ahead_ns, mut last_ns, mut last_unix_ns, mut doubted) = (0, 0, 0, 0);
+    let mut most_ahead_ns = 0;
+    let mut last_ns = 0;
+    let mut last_unix_ns = 0;
+    let mut doubted = 0;
     for _ in 0..40 {
         let end_ticks = scene.ticks.get() + 200_000_000;
         while scene.ticks.get() < end_ticks {
@@ -184,7 +188,8 @@ fn rule_w2_sleeps_do_not_add_up() {
 #[test]
 fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
-    let (last, notice_ns) = (scene.last(), WriterConfig::new().renewal_notice_ns);
+    let last = scene.last();
+    let notice_ns = WriterConfig::new().renewal_notice_ns;
     scene.ticks.set(last.end_ticks - notice_ns);
     let WriterIteration { action, next_in_ns } = scene.iterate();
     assert!(
@@ -354,7 +359,8 @@ fn rule_w7_a_writer_that_comes_after_the_leases_begins_anew() {
 #[test]
 fn rule_w7_a_first_publication_that_is_found_is_over() {
     let scene = Scene::off();
-    let (mut first, stopped) = (scene.new_writer(), leak(Cell::new(None)));
+    let mut first = scene.new_writer();
+    let stopped = leak(Cell::new(None));
     let kill = move || {
         // The first writer is killed or stopped here, and the next one starts. If the first was
         // only stopped, it goes on below.

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use crate::page_file::error::{PageError, PageErrorCause};
+use crate::page_file::file_error::FileError;
 use crate::page_file::mapped::{GUARDED, PagePath};
-use crate::page_file::trust::refused;
 
 /// Only the owner and root may open, and so lock, the file.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
@@ -139,7 +139,7 @@ fn holder_elsewhere(lock: impl AsFd) -> Result<LockHolder, Errno> {
 
 /// Converts an error of the system into that of a lock which has the `problem`.
 fn failed(problem: &'static str) -> impl Fn(Errno) -> PageErrorCause {
-    move |error| PageErrorCause::Lock(refused(problem)(error))
+    move |error| PageErrorCause::Lock(FileError::system(problem)(error))
 }
 
 fn lock_name(path: &PagePath<'_>) -> Vec<u8> {

@@ -25,7 +25,7 @@ use crate::lease::memory::{
 use crate::page_file::error::{PageError, PageErrorCause};
 use crate::page_file::file_error::FileError;
 use crate::page_file::mapped::{GUARDED, Mapping, PagePath};
-use crate::page_file::trust::{FileFacts, User65534, refused};
+use crate::page_file::trust::{FileFacts, User65534};
 use crate::{BootContext, Counter, Header, WritablePage};
 
 /// All users may read the page; only its owner may write to it.
@@ -136,7 +136,7 @@ impl LockedPageFile {
         let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
             Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
             Ok(size) => FileError::TooShort { bytes: size },
-            Err(error) => refused("its size can't be known")(error),
+            Err(error) => FileError::system("its size can't be known")(error),
         };
         Err(PageError::new(&self.path, error))
     }
@@ -218,7 +218,7 @@ fn header(context: &BootContext) -> Result<Header, PageErrorCause> {
 /// Judges only the folder, before this process makes a file in it.
 fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
     let folder = FileFacts::collect(&path.folder, &path.folder);
-    let folder = folder.map_err(refused("its folder's owner can't be known"))?;
+    let folder = folder.map_err(FileError::system("its folder's owner can't be known"))?;
     facts_of_new_file(folder).judge()
 }
 
@@ -279,7 +279,7 @@ fn find_page(
 
 /// Makes the page's file, and renames it when it is complete. The caller must hold the lock.
 fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), PageErrorCause> {
-    let failed = || refused("it can't be made");
+    let failed = || FileError::system("it can't be made");
     let new_name = [path.name, b".new"].concat();
     let remove = || unlinkat(&path.folder, &new_name, AtFlags::empty());
     match remove() {

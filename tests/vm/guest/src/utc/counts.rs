@@ -80,10 +80,9 @@ impl Counts {
         self.answered += other.answered;
         self.missed += other.missed;
         self.missed_ns = self.missed_ns.max(other.missed_ns);
-        other
-            .narrowest_ns
-            .into_iter()
-            .for_each(|width_ns| self.narrow(width_ns));
+        if let Some(width_ns) = other.narrowest_ns {
+            self.narrow(width_ns);
+        }
         for kind in &other.kinds {
             self.count_kind(*kind);
         }

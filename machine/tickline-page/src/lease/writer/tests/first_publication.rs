@@ -160,7 +160,8 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
         "the margin adds nothing to the lead: {lead_ns}"
     );
     // A reader whose counter is behind the writer's also waits in a first publication.
-    let (scene, waited) = (Scene::without_line(), leak(Cell::new(0)));
+    let scene = Scene::without_line();
+    let waited = leak(Cell::new(0));
     let wait = move || {
         scene.ticks.update(|ticks| ticks - most_behind);
         let before_ticks = scene.ticks.get();
@@ -224,7 +225,8 @@ fn rule_w5_a_writer_tries_less_often_after_each_failed_first_publication() {
             scene.pass(WriterConfig::new().first_publication_wait_ns);
         }
     });
-    let (end_ticks, mut failed) = (scene.ticks.get() + 80 * LEASE, 0);
+    let end_ticks = scene.ticks.get() + 80 * LEASE;
+    let mut failed = 0;
     while scene.ticks.get() < end_ticks {
         let WriterIteration { action, next_in_ns } = scene.iterate();
         failed += u32::from(action == GaveUp);

@@ -94,7 +94,8 @@ fn register() -> Option<NonNull<Area>> {
         flags: 0,
         _reserved: [0; 3],
     })));
-    let (bytes, flags) = (32_u32, 0_u32);
+    let bytes = 32_u32;
+    let flags = 0_u32;
     // SAFETY: the area is 32 bytes at a multiple of 32, and is never freed. If the thread already
     // has another area, the kernel refuses.
     let result = unsafe { libc::syscall(libc::SYS_rseq, area.as_ptr(), bytes, flags, SIGNATURE) };

@@ -54,7 +54,8 @@ fn a_restartable_sequence_swaps_only_between_its_two_ticks() {
         return eprintln!("SKIPPED: this kernel has no restartable sequences");
     }
     let word = AtomicU64::new(5);
-    let (far, now) = (1 << 62, now());
+    let far = 1 << 62;
+    let now = now();
     for (from, ticks, swapped, left, case) in [
         (5, now..now + far, SwapResult::Done, 6, "in time"),
         (5, now..now + far, SwapResult::OtherWord, 6, "another word"),

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::file_error::FileError;
-use super::trust::refused;
 use crate::BootContext;
 
 impl BootContext {
@@ -37,7 +36,7 @@ impl BootContext {
         boot_id_of_page: Option<[u8; 16]>,
         time_namespace: rustix::io::Result<u64>,
     ) -> Result<Self, FileError> {
-        let no_boot_id = refused("/proc/sys/kernel/random/boot_id can't be read");
+        let no_boot_id = FileError::system("/proc/sys/kernel/random/boot_id can't be read");
         match (boot_id, boot_id_of_page) {
             (Err(error @ Errno::NOENT), Some(boot_id)) => {
                 match Self::for_boot(boot_id, time_namespace)? {
@@ -65,7 +64,7 @@ impl BootContext {
                     monotonic_offset_ns: Some(0),
                 });
             }
-            found => found.map_err(refused("/proc/self/ns/time can't be read"))?,
+            found => found.map_err(FileError::system("/proc/self/ns/time can't be read"))?,
         };
         // The table has the offsets of the namespace that children get.
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
