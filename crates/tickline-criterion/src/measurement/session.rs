@@ -234,11 +234,12 @@ mod tests {
     use crate::measurement::settings::{Counting, Settings};
     use crate::measurement::time::CounterTime;
     use crate::message::Messages;
+    use crate::testing::{counter, skip};
 
     #[test]
     fn a_closed_gate_is_not_waited_for() {
-        if HardwareCounter::if_present().is_none() {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        if counter().is_none() {
+            return;
         }
         let clock = Clock::builder().build().expect("a clock");
         clock.disable();
@@ -441,19 +442,15 @@ mod tests {
 
     /// A session by the counter; `None`, with a printed line, if there is none.
     fn session() -> Option<Session> {
-        let (Some(pair_clock), Some(counter)) =
-            (PairClock::counter(), HardwareCounter::if_present())
-        else {
-            Messages::Shown.print(&"SKIPPED: no counter on this target");
-            return None;
-        };
+        let counter = counter()?;
+        let pair_clock = PairClock::counter()?;
         let clock = Clock::builder()
             .driver(Driver::Thread)
             .line_per_cpu(LinePerCpu::Off)
             .build()
             .expect("a clock");
         Session::start(clock, pair_clock, counter, WaitLimit::chosen(LIMIT))
-            .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))
+            .inspect_err(|error| skip(&error.to_string()))
             .ok()
     }
 
@@ -551,7 +548,7 @@ mod tests {
         let text = String::from_utf8_lossy(&child.stderr).into_owned();
         assert!(child.status.success(), "{text}");
         if text.contains("SKIPPED: ") {
-            return Messages::Shown.print(&"SKIPPED: as in the child");
+            return skip("as in the child");
         }
         let line = "tickline: while 1 samples were taken, the clock noticed events";
         assert!(
