@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod criterion;
 pub(crate) mod hints;
-pub(crate) mod near_miss;
 #[cfg(test)]
 mod tests;
 
@@ -215,6 +214,19 @@ impl<'a> GivenOption<'a> {
     }
 }
 
+/// The own option that the user means by an argument such as `--agianst`: criterion would refuse it
+/// without its name. None of criterion's options is as near to one of these.
+fn meant_option(argument: &OsStr) -> Option<&'static str> {
+    /// Letters that are inserted, removed or replaced: two in the wrong order are two changes.
+    const MAX_CHANGES: usize = 2;
+    let name = argument.to_str()?.split('=').next()?;
+    if !name.starts_with("--") {
+        return None;
+    }
+    let mut names = OwnOption::ALL.into_iter().map(OwnOption::name);
+    names.find(|own| strsim::levenshtein(name, own) <= MAX_CHANGES)
+}
+
 /// A percentage that is not negative: `3%` or `3`.
 fn percent(text: &OsStr) -> Option<f64> {
     let text = text.to_str()?;
@@ -231,7 +243,7 @@ impl Options {
         let mut arguments = arguments.into_iter().peekable();
         while let Some(argument) = arguments.next() {
             let Some(given) = GivenOption::read(&argument) else {
-                if let Some(meant) = near_miss::meant_option(&argument) {
+                if let Some(meant) = meant_option(&argument) {
                     return Err(format!(
                         "there is no option {}; did you mean {meant}?",
                         argument.display()

@@ -98,7 +98,6 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::the_harness_of_a_program_without_benchmarks_is_named,
     refusals::a_wrong_argument_ends_with_a_text,
     refusals::the_name_of_the_last_run_is_refused_for_a_baseline,
-    refusals::an_option_that_criterion_refuses_is_named,
     refusals::an_option_without_run_in_main_is_named_above_criterions_refusal,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::verdicts_follow_the_output_in_a_file,
