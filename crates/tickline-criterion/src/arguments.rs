@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod criterion;
 pub(crate) mod hints;
-pub(crate) mod near_miss;
 #[cfg(test)]
 mod tests;
 
@@ -63,98 +62,99 @@ pub(crate) struct Options {
 }
 
 /// One of this crate's own options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OwnOption {
-    IncludeDisturbed,
-    Against,
-    Layout,
-    MaxRegression,
-    MaxNoise,
-    UpdateOnPass,
-    Verdicts,
+#[derive(Debug)]
+struct OwnOption {
+    name: &'static str,
+    /// Its value's name in the help, and what that should be; `None` if it takes no value.
+    value: Option<(&'static str, &'static str)>,
+    /// What it does, for the help.
+    purpose: &'static str,
+    /// Stores it in the options, with its value, which is empty if it takes none.
+    store: fn(&mut Options, &Self, OsString) -> Result<(), String>,
 }
 
+/// This crate's own options, in the order of the help.
+static OWN: [OwnOption; 7] = [
+    OwnOption {
+        name: "--include-disturbed",
+        value: None,
+        purpose: "Count disturbed pairs, and subtract no lost time",
+        store: |options, _, _| {
+            options.include_disturbed = true;
+            Ok(())
+        },
+    },
+    OwnOption {
+        name: "--against",
+        value: Some(("<PROGRAM>", "the path of a program")),
+        purpose: "Compare with this other build, in turns",
+        store: |options, own, value| own.path(value).map(|path| options.against.push(path)),
+    },
+    OwnOption {
+        name: "--layout",
+        value: Some(("<PROGRAM>", "the path of a program")),
+        purpose: "Another layout of this build: one --against for each",
+        store: |options, own, value| own.path(value).map(|path| options.layouts.push(path)),
+    },
+    OwnOption {
+        name: "--max-regression",
+        value: Some(("<PERCENT>", "a percentage such as 3%")),
+        purpose:
+            "Exit code 1 if a benchmark is slower by more (at least 0.5 %; 2 % with a baseline)",
+        store: |options, own, value| {
+            options.max_regression_percent = Some(own.percent(&value)?);
+            Ok(())
+        },
+    },
+    OwnOption {
+        name: "--max-noise",
+        value: Some(("<PERCENT>", "a percentage such as 2%")),
+        purpose: "Exit code 3 if a result is less certain",
+        store: |options, own, value| {
+            options.max_noise_percent = Some(own.percent(&value)?);
+            Ok(())
+        },
+    },
+    OwnOption {
+        name: "--update-on-pass",
+        value: None,
+        purpose: "Make this run the baseline of --baseline if all pass",
+        store: |options, _, _| {
+            options.update_on_pass = true;
+            Ok(())
+        },
+    },
+    OwnOption {
+        name: "--verdicts",
+        value: Some(("<FILE>", "the path of a file")),
+        purpose: "Write the verdicts to this file, as JSON",
+        store: |options, own, value| own.path(value).map(|path| options.verdicts = Some(path)),
+    },
+];
+
 impl OwnOption {
-    const ALL: [Self; 7] = [
-        Self::IncludeDisturbed,
-        Self::Against,
-        Self::Layout,
-        Self::MaxRegression,
-        Self::MaxNoise,
-        Self::UpdateOnPass,
-        Self::Verdicts,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::IncludeDisturbed => "--include-disturbed",
-            Self::Against => "--against",
-            Self::Layout => "--layout",
-            Self::MaxRegression => "--max-regression",
-            Self::MaxNoise => "--max-noise",
-            Self::UpdateOnPass => "--update-on-pass",
-            Self::Verdicts => "--verdicts",
-        }
-    }
-
-    /// What it does, for the help.
-    const fn purpose(self) -> &'static str {
-        match self {
-            Self::IncludeDisturbed => "Count disturbed pairs, and subtract no lost time",
-            Self::Against => "Compare with this other build, in turns",
-            Self::Layout => "Another layout of this build: one --against for each",
-            Self::MaxRegression => {
-                "Exit code 1 if a benchmark is slower by more (at least 0.5 %; 2 % with a baseline)"
-            }
-            Self::MaxNoise => "Exit code 3 if a result is less certain",
-            Self::UpdateOnPass => "Make this run the baseline of --baseline if all pass",
-            Self::Verdicts => "Write the verdicts to this file, as JSON",
-        }
-    }
-
-    /// The name of its value in the help; empty if it takes none.
-    const fn value_name(self) -> &'static str {
-        match self {
-            Self::IncludeDisturbed | Self::UpdateOnPass => "",
-            Self::Against | Self::Layout => " <PROGRAM>",
-            Self::MaxRegression | Self::MaxNoise => " <PERCENT>",
-            Self::Verdicts => " <FILE>",
-        }
-    }
-
-    /// What its value is; `None` if it takes none.
-    const fn value(self) -> Option<&'static str> {
-        match self {
-            Self::IncludeDisturbed | Self::UpdateOnPass => None,
-            Self::Against | Self::Layout => Some("the path of a program"),
-            Self::MaxRegression => Some("a percentage such as 3%"),
-            Self::MaxNoise => Some("a percentage such as 2%"),
-            Self::Verdicts => Some("the path of a file"),
-        }
+    fn what(&self) -> &'static str {
+        self.value.map_or("", |(_, what)| what)
     }
 
     /// The error of a value that is not what it should be.
-    fn wrong(self, value: &OsStr, limit: &str) -> String {
-        let should_be = self.value().unwrap_or_default();
-        format!(
-            "{}: {} is not {should_be}{limit}",
-            self.name(),
-            value.display()
-        )
+    fn wrong(&self, value: &OsStr, limit: &str) -> String {
+        let (name, what) = (self.name, self.what());
+        format!("{name}: {} is not {what}{limit}", value.display())
     }
 
     /// The error of a value that is not there.
-    fn missing(self) -> String {
-        format!("{} needs {}", self.name(), self.value().unwrap_or_default())
+    fn missing(&self) -> String {
+        format!("{} needs {}", self.name, self.what())
     }
 
     /// The value as a percentage that is not negative: `3%` or `3`.
-    fn percent(self, value: &OsStr) -> Result<f64, String> {
+    fn percent(&self, value: &OsStr) -> Result<f64, String> {
         percent(value).ok_or_else(|| self.wrong(value, ""))
     }
 
     /// The value as a path. It is passed on as JSON, which has only UTF-8.
-    fn path(self, value: OsString) -> Result<PathBuf, String> {
+    fn path(&self, value: OsString) -> Result<PathBuf, String> {
         match value.to_str() {
             Some("") => Err(self.missing()),
             Some(_) => Ok(value.into()),
@@ -166,7 +166,7 @@ impl OwnOption {
 /// An argument that is one of this crate's own options.
 #[derive(Debug, Clone, Copy)]
 struct GivenOption<'a> {
-    option: OwnOption,
+    option: &'static OwnOption,
     /// The value after its `=`, which may be no text.
     joined: Option<&'a [u8]>,
 }
@@ -177,10 +177,18 @@ impl<'a> GivenOption<'a> {
         let bytes = argument.as_encoded_bytes();
         let mut parts = bytes.splitn(2, |byte| *byte == b'=');
         let (name, joined) = (parts.next()?, parts.next());
-        let option = OwnOption::ALL
-            .into_iter()
-            .find(|own| own.name().as_bytes() == name)?;
+        let option = OWN.iter().find(|own| own.name.as_bytes() == name)?;
         Some(Self { option, joined })
+    }
+
+    /// Stores it in the options, with its value, which may be the next of the arguments.
+    fn store(
+        self,
+        options: &mut Options,
+        arguments: &mut Peekable<impl Iterator<Item = OsString>>,
+    ) -> Result<(), String> {
+        let value = self.value(arguments)?;
+        (self.option.store)(options, self.option, value)
     }
 
     /// The value: what is after its `=`, or else the next of the arguments. Empty if it takes none.
@@ -188,8 +196,8 @@ impl<'a> GivenOption<'a> {
         self,
         arguments: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<OsString, String> {
-        let name = self.option.name();
-        match (self.option.value(), self.joined) {
+        let name = self.option.name;
+        match (self.option.value, self.joined) {
             (None, None) => Ok(OsString::new()),
             (None, Some(joined)) => {
                 let shown = String::from_utf8_lossy(joined);
@@ -215,6 +223,19 @@ impl<'a> GivenOption<'a> {
     }
 }
 
+/// The own option that the user means by an argument such as `--agianst`: criterion would refuse it
+/// without its name. None of criterion's options is as near to one of these.
+fn meant_option(argument: &OsStr) -> Option<&'static str> {
+    /// Letters that are inserted, removed or replaced: two in the wrong order are two changes.
+    const MAX_CHANGES: usize = 2;
+    let name = argument.to_str()?.split('=').next()?;
+    if !name.starts_with("--") {
+        return None;
+    }
+    let mut names = OWN.iter().map(|own| own.name);
+    names.find(|own| strsim::levenshtein(name, own) <= MAX_CHANGES)
+}
+
 /// A percentage that is not negative: `3%` or `3`.
 fn percent(text: &OsStr) -> Option<f64> {
     let text = text.to_str()?;
@@ -231,7 +252,7 @@ impl Options {
         let mut arguments = arguments.into_iter().peekable();
         while let Some(argument) = arguments.next() {
             let Some(given) = GivenOption::read(&argument) else {
-                if let Some(meant) = near_miss::meant_option(&argument) {
+                if let Some(meant) = meant_option(&argument) {
                     return Err(format!(
                         "there is no option {}; did you mean {meant}?",
                         argument.display()
@@ -240,19 +261,7 @@ impl Options {
                 others.push(argument);
                 continue;
             };
-            let option = given.option;
-            let value = given.value(&mut arguments)?;
-            match option {
-                OwnOption::IncludeDisturbed => options.include_disturbed = true,
-                OwnOption::Against => options.against.push(option.path(value)?),
-                OwnOption::Layout => options.layouts.push(option.path(value)?),
-                OwnOption::MaxRegression => {
-                    options.max_regression_percent = Some(option.percent(&value)?);
-                }
-                OwnOption::MaxNoise => options.max_noise_percent = Some(option.percent(&value)?),
-                OwnOption::UpdateOnPass => options.update_on_pass = true,
-                OwnOption::Verdicts => options.verdicts = Some(option.path(value)?),
-            }
+            given.store(&mut options, &mut arguments)?;
         }
         options.check(&others)?;
         Ok((options, others))
@@ -320,21 +329,19 @@ impl Options {
     ///
     /// If it does not. The text says which argument is missing, or one too many.
     pub(crate) fn check_that_criterion_measures(&self, others: &[OsString]) -> Result<(), String> {
-        let needing = [
-            (OwnOption::Against, !self.against.is_empty()),
-            (
-                OwnOption::MaxRegression,
-                self.max_regression_percent.is_some(),
-            ),
-            (OwnOption::MaxNoise, self.max_noise_percent.is_some()),
-        ];
-        let needing = needing.into_iter().find(|(_, is_given)| *is_given);
-        if let Some((option, _)) = needing
-            && let Some(why) = criterion::why_nothing_is_measured(others)
-        {
-            return Err(format!("{} compares nothing: {why}", option.name()));
+        let needing = if !self.against.is_empty() {
+            "--against"
+        } else if self.max_regression_percent.is_some() {
+            "--max-regression"
+        } else if self.max_noise_percent.is_some() {
+            "--max-noise"
+        } else {
+            return Ok(());
+        };
+        match criterion::why_nothing_is_measured(others) {
+            Some(why) => Err(format!("{needing} compares nothing: {why}")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The arguments for criterion: the others, and in turns with another build one against
@@ -366,11 +373,12 @@ impl Options {
 
 /// The lines about this crate's own options below criterion's help.
 pub(crate) fn own_help() -> String {
-    let line = |option: OwnOption| {
-        let left = format!("{}{}", option.name(), option.value_name());
-        format!("  {left:<28}  {}\n", option.purpose())
+    let line = |own: &OwnOption| {
+        let value = own.value.map_or("", |(name, _)| name);
+        let left = format!("{} {value}", own.name);
+        format!("  {left:<28}  {}\n", own.purpose)
     };
-    let lines: String = OwnOption::ALL.map(line).concat();
+    let lines: String = OWN.iter().map(line).collect();
     format!("\nOptions of tickline-criterion, which take effect with --bench:\n{lines}")
 }
 
@@ -441,23 +449,20 @@ fn own_among(arguments: &[OsString]) -> Option<&'static str> {
     arguments.iter().find(|argument| *argument == "--bench")?;
     arguments
         .iter()
-        .find_map(|argument| Some(GivenOption::read(argument)?.option.name()))
+        .find_map(|argument| Some(GivenOption::read(argument)?.option.name))
 }
 
 /// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.
 pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
-    let mut file = None;
+    let mut options = Options::default();
     let mut arguments = arguments.into_iter().peekable();
     while let Some(argument) = arguments.next() {
-        if let Some(given) = GivenOption::read(&argument)
-            && let Ok(value) = given.value(&mut arguments)
-            && given.option == OwnOption::Verdicts
-            && let Ok(path) = given.option.path(value)
-        {
-            file = Some(path);
+        if let Some(given) = GivenOption::read(&argument) {
+            // A wrong value is an error of `Options::take`.
+            _ = given.store(&mut options, &mut arguments);
         }
     }
-    file
+    options.verdicts
 }
 
 /// The role of this process.

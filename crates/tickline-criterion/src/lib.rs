@@ -350,6 +350,8 @@ mod run;
 mod statistics;
 #[cfg(test)]
 mod test_folder;
+#[cfg(test)]
+mod testing;
 
 // What a benchmark names. The types of its results are in `measurement` and `results`.
 pub use bench_pairs::{BenchPairs, PairId};

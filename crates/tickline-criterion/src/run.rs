@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use criterion::Criterion;
 
-use crate::arguments::{self, Options, Role, hints, near_miss};
+use crate::arguments::{self, Options, Role, hints};
 use crate::criterion_folder;
 use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
@@ -166,9 +166,6 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         own.check_that_criterion_measures(&others)
             .inspect_err(|error| store_error(error, &own))?;
         return run_again(&own, others);
-    }
-    if let Some(line) = near_miss::unknown_option(&others) {
-        Messages::Shown.print(&line);
     }
     let options = Options::of_this_process();
     if !arguments::criterion::only_prints() {

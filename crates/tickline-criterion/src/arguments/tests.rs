@@ -238,6 +238,21 @@ fn an_argument_that_is_nearly_an_option_is_named_with_the_option() {
     }
 }
 
+/// Those that are most like one of this crate's.
+#[test]
+fn an_option_of_criterion_is_no_misspelling() {
+    for option in [
+        "--include-ignored",
+        "--color",
+        "--list",
+        "--verbose",
+        "--noise-threshold=3",
+    ] {
+        let (_, others) = take(option).expect(option);
+        assert_eq!(others, [option]);
+    }
+}
+
 /// Symptom: "no difference found" was above exit code 1: of +0.3 % (0.1 to 0.5 %) with a limit of
 /// 0 %, or of +1.5 % from a baseline with one of 1 %.
 #[test]

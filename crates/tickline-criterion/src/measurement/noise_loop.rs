@@ -139,7 +139,7 @@ fn gap_ticks(intervals: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Messages;
+    use crate::testing::counter;
 
     #[test]
     fn a_gap_is_far_longer_than_the_usual_interval() {
@@ -158,17 +158,13 @@ mod tests {
 
     #[test]
     fn a_calibrated_noise_loop_has_a_length_of_a_gap() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         assert!(NoiseLoop::calibrate(counter).gap_ticks > 0);
     }
 
     #[test]
     fn a_noise_loop_runs_for_its_ticks() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         noise_loop.run(10_000);
         let noise = noise_loop.noise;
@@ -177,9 +173,7 @@ mod tests {
 
     #[test]
     fn a_noise_loop_adds_to_the_loops_before() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         noise_loop.run(10_000);
         let first = noise_loop.noise;
@@ -194,9 +188,7 @@ mod tests {
 
     #[test]
     fn a_run_counts_unless_the_thread_was_preempted() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         for (before, now, counts) in [
             (Some(3), Some(3), true),
             (Some(3), Some(4), false),
@@ -214,9 +206,7 @@ mod tests {
     /// A preemption of this thread can't be had on request, so the test makes the count rise.
     #[test]
     fn a_part_of_the_first_run_counts_unless_the_thread_was_preempted() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         let calibrated = noise_loop.noise;
         let mut preemptions = 0;
@@ -233,9 +223,7 @@ mod tests {
     /// A shorter one would make every pair above the median look like an interrupt.
     #[test]
     fn the_shortest_gap_is_above_the_limit_also_before_the_first_gap() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         assert_eq!(noise_loop.noise.min_gap_ticks, u64::MAX);
         noise_loop.run(1_000_000);

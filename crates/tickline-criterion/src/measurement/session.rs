@@ -40,9 +40,6 @@ const COMPARISON_OF_A_CPU: Duration = Duration::from_millis(50);
 /// The longest wait for a clock's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit {
-    /// The limit as far as it is known: `settle`, and the wait until the comparison was last seen
-    /// to go on, at most `comparison`.
-    present: Duration,
     /// The limit of a wait without a comparison of the CPUs' counters.
     settle: Duration,
     /// The most time of a comparison that is added to it.
@@ -53,7 +50,6 @@ impl WaitLimit {
     /// The limit that the program has chosen. The time of a comparison counts.
     pub(crate) const fn chosen(settle: Duration) -> Self {
         Self {
-            present: settle,
             settle,
             comparison: Duration::ZERO,
         }
@@ -72,11 +68,18 @@ impl WaitLimit {
         }
     }
 
-    /// Moves the limit on if the clock still compares the CPUs' counters, after `waited`.
-    fn renew(&mut self, state: ClockState, waited: Duration) {
-        if state == ClockState::Fallback(Reason::Untested) {
-            self.present = self.settle.saturating_add(waited.min(self.comparison));
-        }
+    /// The limit of a wait that was `compared` long when the counters were last compared.
+    fn after(self, compared: Duration) -> Duration {
+        self.settle.saturating_add(compared.min(self.comparison))
+    }
+}
+
+/// The wait until the clock last compared the CPUs' counters: `waited` if it does so in this state,
+/// or else `before`.
+fn compared_until(before: Duration, state: ClockState, waited: Duration) -> Duration {
+    match state {
+        ClockState::Fallback(Reason::Untested) => waited,
+        _ => before,
     }
 }
 
@@ -169,13 +172,14 @@ impl Session {
 
 /// Waits until the clock's rate is known to [`GOAL_PPB`], at most `limit`. Returns the rate, and
 /// the clock's events until then.
-fn wait_for_rate(clock: &Clock, mut limit: WaitLimit) -> Result<(Rate, EventCounts), Error> {
+fn wait_for_rate(clock: &Clock, limit: WaitLimit) -> Result<(Rate, EventCounts), Error> {
     let begin = Instant::now();
+    let mut compared = Duration::ZERO;
     loop {
         let status = clock.status();
         let waited = begin.elapsed();
-        limit.renew(status.state, waited);
-        if let Some(result) = end_of_wait(&status, clock.probes(), waited, limit.present) {
+        compared = compared_until(compared, status.state, waited);
+        if let Some(result) = end_of_wait(&status, clock.probes(), waited, limit.after(compared)) {
             return result.map(|rate| (rate, status.events));
         }
         std::thread::sleep(POLL);
@@ -234,11 +238,12 @@ mod tests {
     use crate::measurement::settings::{Counting, Settings};
     use crate::measurement::time::CounterTime;
     use crate::message::Messages;
+    use crate::testing::{counter, skip};
 
     #[test]
     fn a_closed_gate_is_not_waited_for() {
-        if HardwareCounter::if_present().is_none() {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        if counter().is_none() {
+            return;
         }
         let clock = Clock::builder().build().expect("a clock");
         clock.disable();
@@ -383,46 +388,33 @@ mod tests {
     #[test]
     fn the_default_limit_begins_after_a_comparison_of_many_cpus() {
         let compared = Duration::from_millis(20) * 127;
-        let mut limit = WaitLimit::for_cpus(128);
-        limit.renew(ClockState::Fallback(Reason::Untested), compared);
-        limit.renew(ClockState::Calibrating, compared + POLL);
-        assert_eq!(limit.present, compared + SETTLE);
+        assert_eq!(WaitLimit::for_cpus(128).after(compared), compared + SETTLE);
     }
 
     /// The time before the comparison, as of a kernel that is undecided, is added as well.
     #[test]
-    fn the_default_limit_begins_after_a_comparison_that_begins_late() {
-        let (before, compared) = (Duration::from_secs(1), Duration::from_millis(500));
-        let mut limit = WaitLimit::for_cpus(128);
-        limit.renew(ClockState::Calibrating, before);
-        assert_eq!(limit.present, SETTLE);
-        limit.renew(ClockState::Fallback(Reason::Untested), before + compared);
-        assert_eq!(limit.present, before + compared + SETTLE);
+    fn the_comparison_lasts_until_it_was_last_seen() {
+        let (before, now) = (Duration::from_secs(1), BEFORE_LIMIT);
+        let comparing = ClockState::Fallback(Reason::Untested);
+        assert_eq!(compared_until(before, comparing, now), now);
+        assert_eq!(compared_until(before, ClockState::Calibrating, now), before);
     }
 
     #[test]
     fn a_comparison_that_does_not_end_ends_the_wait() {
-        let mut limit = WaitLimit::for_cpus(128);
-        limit.renew(
-            ClockState::Fallback(Reason::Untested),
-            Duration::from_secs(3_600),
-        );
-        assert_eq!(limit.present, SETTLE + COMPARISON_OF_A_CPU * 128);
+        let limit = WaitLimit::for_cpus(128).after(Duration::from_secs(3_600));
+        assert_eq!(limit, SETTLE + COMPARISON_OF_A_CPU * 128);
     }
 
     /// Else a noisy machine with many CPUs would wait for longer.
     #[test]
     fn without_a_comparison_the_default_limit_is_the_same_for_any_number_of_cpus() {
-        let mut limit = WaitLimit::for_cpus(128);
-        limit.renew(ClockState::Calibrating, BEFORE_LIMIT);
-        assert_eq!(limit.present, SETTLE);
+        assert_eq!(WaitLimit::for_cpus(128).after(Duration::ZERO), SETTLE);
     }
 
     #[test]
     fn a_limit_that_the_program_has_chosen_includes_a_comparison() {
-        let mut limit = WaitLimit::chosen(LIMIT);
-        limit.renew(ClockState::Fallback(Reason::Untested), BEFORE_LIMIT);
-        assert_eq!(limit.present, LIMIT);
+        assert_eq!(WaitLimit::chosen(LIMIT).after(BEFORE_LIMIT), LIMIT);
     }
 
     #[test]
@@ -441,19 +433,15 @@ mod tests {
 
     /// A session by the counter; `None`, with a printed line, if there is none.
     fn session() -> Option<Session> {
-        let (Some(pair_clock), Some(counter)) =
-            (PairClock::counter(), HardwareCounter::if_present())
-        else {
-            Messages::Shown.print(&"SKIPPED: no counter on this target");
-            return None;
-        };
+        let counter = counter()?;
+        let pair_clock = PairClock::counter()?;
         let clock = Clock::builder()
             .driver(Driver::Thread)
             .line_per_cpu(LinePerCpu::Off)
             .build()
             .expect("a clock");
         Session::start(clock, pair_clock, counter, WaitLimit::chosen(LIMIT))
-            .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))
+            .inspect_err(|error| skip(&error.to_string()))
             .ok()
     }
 
@@ -551,7 +539,7 @@ mod tests {
         let text = String::from_utf8_lossy(&child.stderr).into_owned();
         assert!(child.status.success(), "{text}");
         if text.contains("SKIPPED: ") {
-            return Messages::Shown.print(&"SKIPPED: as in the child");
+            return skip("as in the child");
         }
         let line = "tickline: while 1 samples were taken, the clock noticed events";
         assert!(

@@ -108,6 +108,7 @@ mod tests {
     use crate::measurement::error::{Error, ErrorKind};
     use crate::measurement::settings::{Counting, Settings};
     use crate::message::Messages;
+    use crate::testing::{counter, skip};
 
     /// Symptom: after a move, all pairs of a slice were `stolen`, because the hypervisor had taken
     /// more from the new CPU since the system's start.
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn the_noise_loop_has_run_in_a_process_that_serves() {
         let Some(clock) = PairClock::counter() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+            return skip("no counter on this target");
         };
         let settings = Settings {
             messages: Messages::Shown,
@@ -183,9 +184,7 @@ mod tests {
     /// The preemption may have made a gap in the loop.
     #[test]
     fn a_run_of_the_noise_loop_counts_unless_the_thread_was_preempted() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         let mut monitor = monitor();
         monitor.noise_loop = Some(NoiseLoop::calibrate(counter));
         monitor.preemptions = Some(-1);
@@ -205,9 +204,7 @@ mod tests {
     /// pairs had.
     #[test]
     fn the_noise_loop_runs_a_sixteenth_of_a_long_pair() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
-        };
+        let Some(counter) = counter() else { return };
         let mut monitor = monitor();
         monitor.noise_loop = Some(NoiseLoop::calibrate(counter));
         monitor.end_block(16 * 4 * monitor.block_ticks);

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::benchmarks::WITHOUT_RUN;
 use crate::programs::{Programs, texts};
 use crate::turns::six_layouts;
 
-/// Symptom: only the line about an unknown option listed this crate's.
+/// Symptom: only an error listed this crate's options.
 pub(crate) fn the_help_has_this_crates_options(programs: &Programs) {
     for help in ["--help", "-h"] {
         let output = tested(programs, &["--bench", help]);
@@ -194,20 +195,17 @@ pub(crate) fn the_harness_of_a_program_without_benchmarks_is_named(programs: &Pr
     assert_refused(&output, "its [[bench]] has no `harness = false`, ");
 }
 
-/// Symptom: "error: unexpected argument found", without the argument.
-pub(crate) fn an_option_that_criterion_refuses_is_named(programs: &Programs) {
-    for arguments in [
-        &["--max-slowdown=3%"][..],
-        &["--include-disturbed", "--max-slowdown=3%"],
-    ] {
-        let output = programs.run(100, "plain", arguments);
-        assert_refused(
-            &output,
-            "has no option --max-slowdown=3%, and this crate neither: ",
-        );
-        let (_, err) = texts(&output);
-        assert_eq!(err.matches("has no option").count(), 1, "{err}");
-    }
+/// Symptom: criterion's "error: unexpected argument found" was all that was said.
+pub(crate) fn an_option_without_run_in_main_is_named_above_criterions_refusal(programs: &Programs) {
+    let mut command = programs.command(100, "plain", &["--against=no/such/program"]);
+    let output = command.env(WITHOUT_RUN, "1").output().expect("a program");
+    assert_refused(
+        &output,
+        "--against needs tickline_criterion::run in the program's main",
+    );
+    let (_, err) = texts(&output);
+    let (_, after) = err.split_once("--against needs").expect("the line");
+    assert!(after.contains("unexpected argument"), "{err}");
 }
 
 /// Symptom: criterion emptied its own file of the run, by a copy onto itself. `New` did the same

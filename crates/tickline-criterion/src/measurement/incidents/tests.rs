@@ -4,7 +4,7 @@ use tickline::{Clock, Driver, Reason};
 
 use super::*;
 use crate::measurement::readings::PairReads;
-use crate::message::Messages;
+use crate::testing::skip;
 
 const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 
@@ -261,8 +261,7 @@ fn only_the_clocks_events_since_the_start_are_incidents() {
     let (start, now) = (close(), close());
     let closed = |events: &EventCounts| events.get(Event::GateClosed);
     if closed(&start) == 0 || closed(&now) == closed(&start) {
-        return Messages::Shown
-            .print(&"SKIPPED: the counter does not serve here, so no gate closes");
+        return skip("the counter does not serve here, so no gate closes");
     }
     let observations = Observations::new(Scale::WALL, start);
     assert_eq!(observations.incidents(&start, no_name).events, []);
@@ -283,7 +282,7 @@ fn the_cost_of_a_pair_is_measured_again_when_it_is_old_and_no_gate_is_closed() {
     };
     assert_eq!(measured(&mut observations), 0.0, "it is new");
     let Some(old) = Instant::now().checked_sub(COST_LASTS) else {
-        return Messages::Shown.print(&"SKIPPED: the system has just started");
+        return skip("the system has just started");
     };
     observations.cost_measured = old;
     observations.state = CLOSED;

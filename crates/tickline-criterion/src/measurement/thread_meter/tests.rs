@@ -9,7 +9,7 @@ use super::*;
 use crate::measurement::calibration::Scale;
 use crate::measurement::readings::Elapsed;
 use crate::measurement::time::CounterTime;
-use crate::message::Messages;
+use crate::testing::skip;
 
 const LONG_TICKS: u64 = 1_000;
 
@@ -149,7 +149,7 @@ fn a_cpu_clock_with_long_steps_is_refused() {
 
 fn meter() -> Option<ThreadMeter> {
     let (Some(clock), Some(_)) = (PairClock::counter(), system::cpu_ns()) else {
-        Messages::Shown.print(&"SKIPPED: no counter, or a system without these times");
+        skip("no counter, or a system without these times");
         return None;
     };
     // Any rate will do, because these tests don't compare the clocks.
@@ -285,8 +285,8 @@ fn a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran() {
             let text = String::from_utf8_lossy(&child.stderr).into_owned();
             assert!(child.status.success(), "{text}");
             text.lines()
-                .filter(|line| line.contains("SKIPPED: "))
-                .for_each(|line| Messages::Shown.print(&line));
+                .filter_map(|line| line.strip_prefix("SKIPPED: "))
+                .for_each(skip);
         }
     }
 }
@@ -295,10 +295,10 @@ fn measure_beside(rival: impl FnOnce() -> std::process::Command) {
     let cpu = core_affinity::get_core_ids().unwrap_or_default();
     let time = CounterTime::builder().quiet().build_or_wall_time();
     let (None, Some(&cpu)) = (time.not_subtracted(), cpu.first()) else {
-        return Messages::Shown.print(&"SKIPPED: nothing is subtracted here");
+        return skip("nothing is subtracted here");
     };
     if !core_affinity::set_for_current(cpu) {
-        return Messages::Shown.print(&"SKIPPED: the thread can't be bound to a CPU");
+        return skip("the thread can't be bound to a CPU");
     }
     let mut rival = rival();
     let rival = rival.stdout(std::process::Stdio::null()).spawn();
@@ -410,10 +410,10 @@ fn a_sample_that_yields_to_its_own_helper_has_the_time_of_the_helper() {
     let cpu = core_affinity::get_core_ids().unwrap_or_default();
     let time = CounterTime::builder().quiet().build_or_wall_time();
     let (None, Some(&cpu)) = (time.not_subtracted(), cpu.first()) else {
-        return Messages::Shown.print(&"SKIPPED: nothing is subtracted here");
+        return skip("nothing is subtracted here");
     };
     if !core_affinity::set_for_current(cpu) {
-        return Messages::Shown.print(&"SKIPPED: the thread can't be bound to a CPU");
+        return skip("the thread can't be bound to a CPU");
     }
     let helper = Helper::on(cpu);
     helper.call();

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::measurement::noise_loop::Noise;
-use crate::message::Messages;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::long_pairs::judge_long;
+use crate::testing::skip;
 use criterion::measurement::Measurement;
 use std::time::Duration;
 
@@ -285,7 +285,7 @@ fn the_groups_of_all_slices_are_taken() {
 fn a_slice_adds_the_cost_of_each_of_its_groups() {
     let time = CounterTime::builder().quiet().build_or_wall_time();
     let Some(session) = time.session() else {
-        return Messages::Shown.print(&"SKIPPED: the counter does not measure here");
+        return skip("the counter does not measure here");
     };
     let cost_ticks = session.observations().scale.cost_ticks;
     let mut collector = collector_by(&time, None);

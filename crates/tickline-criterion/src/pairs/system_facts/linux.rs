@@ -69,6 +69,7 @@ mod tests {
 
     use super::*;
     use crate::measurement::thread_meter::preemptions;
+    use crate::testing::skip;
 
     /// The CPUs on which the calling thread may run.
     fn own_cpus() -> Vec<usize> {
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn the_preemptions_are_those_that_the_kernel_has_counted() {
         let Some(&shared) = own_cpus().first() else {
-            return eprintln!("SKIPPED: no CPU that is known");
+            return skip("no CPU that is known");
         };
         let is_over = AtomicBool::new(false);
         let counts = thread::scope(|scope| {
@@ -137,7 +138,7 @@ mod tests {
             counted.join().expect("no panic")
         });
         let (Some(before @ 1..), found, Some(after)) = counts else {
-            return eprintln!("SKIPPED: this kernel does not show preemptions: {counts:?}");
+            return skip(&format!("this kernel does not show preemptions: {counts:?}"));
         };
         assert!(
             found.is_some_and(|found| (before..=after).contains(&found)),
