@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::process;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use crate::message::Messages;
 /// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
 pub(crate) const SETTLE_RANGE: RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(60);
+
+/// The exit code of a program that gets one of this crate's options without
+/// [`run`](crate::run()), as for other errors of options.
+const ERROR: i32 = 2;
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
 ///
@@ -122,9 +127,10 @@ impl CounterTimeBuilder {
     /// converts. [`CounterTime::fallback_error`] is then
     /// [`NotMeasuring`](crate::measurement::ErrorKind::NotMeasuring).
     ///
-    /// criterion refuses the options of [`run`](crate::run()) without their names. If `--bench`,
-    /// which cargo gives to a benchmark program, and one of these options are among the program's
-    /// arguments, a line says that `main` must call `run`.
+    /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s
+    /// options are among the program's arguments, `run` is not in its `main`, and criterion would
+    /// refuse the option without saying why: the call prints the reason, and ends the process with
+    /// exit code 2. A [`quiet`](Self::quiet) one leaves that to criterion.
     ///
     /// # Errors
     ///
@@ -153,12 +159,12 @@ impl CounterTimeBuilder {
             };
             return Ok(CounterTime::from_parts(clock, Err(serving), self.settings));
         }
-        if let Some(own) = arguments::own_argument() {
-            static FIRST: Once = Once::new();
+        if self.settings.messages == Messages::Shown
+            && let Some(own) = arguments::own_argument()
+        {
             let needed = "tickline_criterion::run in the program's main, around all that makes a CounterTime";
-            self.settings
-                .messages
-                .print_once(&FIRST, &format_args!("{own} needs {needed}"));
+            Messages::Shown.print(&format_args!("{own} needs {needed}"));
+            process::exit(ERROR);
         }
         if arguments::criterion::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";

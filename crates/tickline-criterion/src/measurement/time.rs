@@ -93,6 +93,9 @@ impl CounterTime {
     /// ([`settle`](CounterTimeBuilder::settle)). Prints a [`Calibration`] at the start, and
     /// [`Incidents`] at the end; [`CounterTimeBuilder::quiet`] turns both off.
     ///
+    /// If the arguments have an option of this crate, and [`run`](crate::run()) is not in `main`,
+    /// the call ends the process with exit code 2: [`build`](CounterTimeBuilder::build) says when.
+    ///
     /// # Errors
     ///
     /// If the counter can't be trusted, or its rate does not become known: see
@@ -102,7 +105,8 @@ impl CounterTime {
     }
 
     /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
-    /// returns a measurement by the OS clock, which measures as `WallTime` does.
+    /// returns a measurement by the OS clock, which measures as `WallTime` does. Like `new` it may
+    /// end the process.
     #[must_use]
     pub fn new_or_wall_time() -> Self {
         Self::builder().build_or_wall_time()

@@ -35,9 +35,6 @@ pub(crate) const BATCHES: &str = "TICKLINE_CRITERION_TEST_BATCHES";
 /// The variable with which a list of the benchmarks has a first one that no measuring run has.
 pub(crate) const REORDERS: &str = "TICKLINE_CRITERION_TEST_REORDERS";
 
-/// The variable with which `main` does not call `run`.
-pub(crate) const WITHOUT_RUN: &str = "TICKLINE_CRITERION_TEST_WITHOUT_RUN";
-
 /// Does `steps` steps, each of which needs the result of the step before.
 #[inline(never)]
 fn spin(steps: u64) -> u64 {

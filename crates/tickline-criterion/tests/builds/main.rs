@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-use crate::benchmarks::{WITHOUT_RUN, run_benchmarks};
+use crate::benchmarks::run_benchmarks;
 use crate::programs::Programs;
 
 type Test = fn(&Programs);
@@ -33,10 +33,6 @@ fn main() -> ExitCode {
     // `--against` starts copies, to whose names it adds a beginning.
     if let Some((_, steps)) = name.rsplit_once("work-") {
         let steps = steps.parse().expect("a number");
-        if std::env::var_os(WITHOUT_RUN).is_some() {
-            run_benchmarks(steps);
-            return ExitCode::SUCCESS;
-        }
         return tickline_criterion::run(|| run_benchmarks(steps));
     }
     run_tests(&program)
@@ -98,7 +94,6 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::the_harness_of_a_program_without_benchmarks_is_named,
     refusals::a_wrong_argument_ends_with_a_text,
     refusals::the_name_of_the_last_run_is_refused_for_a_baseline,
-    refusals::an_option_without_run_in_main_is_named_above_criterions_refusal,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::verdicts_follow_the_output_in_a_file,
     verdicts::after_an_error_the_verdicts_say_so,

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::benchmarks::WITHOUT_RUN;
 use crate::programs::{Programs, texts};
 use crate::turns::six_layouts;
 
@@ -193,19 +192,6 @@ pub(crate) fn a_program_without_benchmarks_is_refused(programs: &Programs) {
 pub(crate) fn the_harness_of_a_program_without_benchmarks_is_named(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
     assert_refused(&output, "its [[bench]] has no `harness = false`, ");
-}
-
-/// Symptom: criterion's "error: unexpected argument found" was all that was said.
-pub(crate) fn an_option_without_run_in_main_is_named_above_criterions_refusal(programs: &Programs) {
-    let mut command = programs.command(100, "plain", &["--against=no/such/program"]);
-    let output = command.env(WITHOUT_RUN, "1").output().expect("a program");
-    assert_refused(
-        &output,
-        "--against needs tickline_criterion::run in the program's main",
-    );
-    let (_, err) = texts(&output);
-    let (_, after) = err.split_once("--against needs").expect("the line");
-    assert!(after.contains("unexpected argument"), "{err}");
 }
 
 /// Symptom: criterion emptied its own file of the run, by a copy onto itself. `New` did the same
