@@ -120,14 +120,15 @@ pub fn exchange_ordered(counter: HardwareCounter, time: Duration) -> Report {
         while !clock.cell().load().is_published() {
             std::thread::yield_now();
         }
+        let readings = clock.readings();
         let count = exchange(time, |_| {
-            clock.now_ordered_ns(&counter, &Bent).unsigned_abs()
+            readings.now_ordered_ns(&counter, &Bent).unsigned_abs()
         });
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         let events = Event::ALL
             .iter()
-            .map(|event| (event.code(), clock.event_count(*event)));
+            .map(|event| (event.code(), readings.event_count(*event)));
         let events = events.filter(|(_, times)| *times > 0).collect();
         Report { count, events }
     })

@@ -144,25 +144,24 @@ impl Machine<'_> {
 
     /// Makes a call that any thread may make at any time. The call must return.
     fn call(&self) {
+        let readings = self.shared.readings();
         match self.input.byte() % 8 {
-            0 => _ = self.shared.read_ns(&self),
-            1 => _ = self.shared.read_ordered_ns(&self),
-            2 => _ = self.shared.read_unix_ns(&self),
+            0 => _ = readings.read_ns(&self),
+            1 => _ = readings.read_ordered_ns(&self),
+            2 => _ = readings.read_unix_ns(&self),
             3 => {
-                _ = self
-                    .shared
+                _ = readings
                     .read_ordered_bounded(&self)
                     .map(|reading| reading.unix_range())
             }
             4 => {
-                _ = self
-                    .shared
+                _ = readings
                     .read_ordered_bounded_while_valid(&self, &self)
                     .map(|reading| reading.unix_range())
             }
             5 => _ = self.shared.bar(&self, &self),
             6 => _ = self.shared.unbar(&self, &self),
-            _ => _ = self.shared.read_ordered_in_any_state(&self, &self),
+            _ => _ = readings.read_ordered_in_any_state(&self, &self),
         }
     }
 }

@@ -137,7 +137,7 @@ pub trait StateCell {
 /// use tickline_core::{cell::LineCell, shared::SharedClock};
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-/// assert_eq!(CLOCK.figures().last_line, None, "none yet");
+/// assert_eq!(CLOCK.readings().figures().last_line, None, "none yet");
 /// ```
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -359,9 +359,9 @@ impl LineCell {
     /// # let (counter, reference) = (Machine, Machine);
     /// assert_eq!(reference.monotonic_ns(), -7_000);
     /// let clock = SharedClock::new(LineCell::new());
-    /// assert_eq!(clock.now_ordered_ns(&counter, &reference), -7_000);
+    /// assert_eq!(clock.readings().now_ordered_ns(&counter, &reference), -7_000);
     /// let clock = SharedClock::new(LineCell::with_high_water_mark(0));
-    /// assert_eq!(clock.now_ordered_ns(&counter, &reference), 0);
+    /// assert_eq!(clock.readings().now_ordered_ns(&counter, &reference), 0);
     /// ```
     #[must_use]
     pub const fn with_high_water_mark(high_water_ns: i64) -> Self {

@@ -24,7 +24,7 @@ use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::reference::{Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, burst};
-use crate::shared::{Access, Event, SampleAge, SharedClock};
+use crate::shared::{Access, Event, Readings, SampleAge, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
@@ -192,13 +192,14 @@ impl Iteration {
 ///     machine.wait_ns(iteration.next_in_ns);
 ///     iteration = control.iterate(&clock, &machine, &machine);
 /// }
-/// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_some());
+/// let readings = clock.readings();
+/// assert!(readings.read_ns(&machine).is_some() && readings.read_unix_ns(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
 /// control.config.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
 /// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
-/// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
+/// assert!(readings.read_ns(&machine).is_some() && readings.read_unix_ns(&machine).is_none());
 ///
 /// // An iteration limits the interval, and leaves the setting as it is.
 /// for interval_ns in [0, u64::MAX] {
@@ -337,7 +338,7 @@ impl Control {
             reference,
         };
         let result = self.sample_and_publish(&access);
-        shared.figures.record_iteration(match result {
+        shared.readings().figures.record_iteration(match result {
             Err(NoUsableSample::TooOld(age)) => Some(age),
             Ok(_) | Err(NoUsableSample::Various) => None,
         });
@@ -355,14 +356,14 @@ impl Control {
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NoUsableSample> {
-        let shared = access.shared;
+        let readings = access.shared.readings();
         let mut too_old_samples: u32 = 0;
         let mut failure = NoUsableSample::Various;
         for _ in 0..MAX_SAMPLES {
             let Some(sampled) = self.take_sample(access) else {
                 continue;
             };
-            let snapshot = shared.cell.snapshot();
+            let snapshot = readings.cell.snapshot();
             if matches!(
                 snapshot.state.phase(),
                 Phase::Replacing | Phase::FirstPublication
@@ -381,7 +382,7 @@ impl Control {
                             failure = NoUsableSample::TooOld(age);
                         }
                     }
-                    if let Some(iteration) = self.end_without_line(&why, shared) {
+                    if let Some(iteration) = self.end_without_line(&why, readings) {
                         return Ok(iteration);
                     }
                 }
@@ -401,6 +402,7 @@ impl Control {
             counter,
             reference,
         } = *access;
+        let events = &shared.readings().events;
         let begin_ticks = counter.now_ordered();
         // The reference is asked before the sample. The thread that ends the line asks again, and
         // so notices each suspend in between. If the machine is moved after this, the next
@@ -422,7 +424,7 @@ impl Control {
         if is_moved {
             // Another host's counter has another rate, and a restored one may go on from any value.
             // A kernel that keeps time by the counter is moved with it, so no sample shows this.
-            self.stability.disrupt(&sample, &shared.events);
+            self.stability.disrupt(&sample, events);
             self.moved_at_ticks = Some(sample.lower.ticks);
         }
         let fits_the_earlier = self.stability.add_sample(
@@ -430,7 +432,7 @@ impl Control {
             steering_ppb,
             slope,
             self.interval_ns(),
-            &shared.events,
+            events,
         );
         let is_consistent = fits_the_earlier && !is_moved;
         if !is_consistent {
@@ -438,9 +440,9 @@ impl Control {
             self.is_disrupted = true;
         }
         if self.unix.update(reference) {
-            shared.events.count(Event::UnixStep);
+            events.count(Event::UnixStep);
         }
-        let fit = self.stability.refit(slope, &shared.events);
+        let fit = self.stability.refit(slope, events);
         self.sample_durations
             .add(ticks_between(begin_ticks, counter.now_ordered()));
         Some(Sampled { is_consistent, fit })
@@ -499,12 +501,12 @@ impl Control {
     fn end_without_line<S: StateCell>(
         &mut self,
         why: &NotPublished,
-        shared: &SharedClock<S>,
+        readings: &Readings<S>,
     ) -> Option<Iteration> {
         match why {
             NotPublished::NoSample | NotPublished::SamplesTooOld(_) => None,
             // The line has ended: the next sample may make a first line.
-            NotPublished::StateChanged if shared.cell.load().phase() == Phase::NoLine => None,
+            NotPublished::StateChanged if readings.cell.load().phase() == Phase::NoLine => None,
             NotPublished::StateChanged => Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS)),
             NotPublished::BelowHighWater | NotPublished::NearWrap => {
                 // The samples are good enough, so the next iterations need not come less often.
@@ -512,7 +514,7 @@ impl Control {
                 Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS))
             }
             NotPublished::CounterTooSlow { hz } => {
-                shared.figures.store_too_slow_counter(*hz);
+                readings.figures.store_too_slow_counter(*hz);
                 Some(Iteration::new(Outcome::CounterTooSlow, self.interval_ns()))
             }
         }

@@ -452,7 +452,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 /// use tickline_core::shared::SharedClock;
 ///
 /// let clock: SharedClock = SharedClock::new(LineCell::new());
-/// let verdict = judge_missing_line(&clock.figures());
+/// let verdict = judge_missing_line(&clock.readings().figures());
 /// assert_eq!((verdict.closed_by(), verdict.warning()), (None, None), "it has just been made");
 /// ```
 #[must_use]

@@ -39,7 +39,7 @@
 //! let mut control = Control::new(resolutions, Config::new(500_000_000));
 //!
 //! // The time, ns: by the counter if possible, else by the reference. It never decreases.
-//! let now_ns = || clock.now_ordered_ns(&machine, &machine);
+//! let now_ns = || clock.readings().now_ordered_ns(&machine, &machine);
 //!
 //! let mut due_ns = now_ns(); // by the reference: there is no line yet
 //! # let (mut iterations, mut readings, mut last_ns) = (0, 0, due_ns);
@@ -56,14 +56,14 @@
 //! #   let ns = now_ns();
 //! #   assert!(last_ns <= ns && ns.abs_diff(machine.0.get() as i64) < 200, "after {last_ns}");
 //! #   last_ns = ns;
-//! #   readings += u32::from(clock.read_ordered_ns(&machine).is_some());
+//! #   readings += u32::from(clock.readings().read_ordered_ns(&machine).is_some());
 //! }
 //! # assert!(iterations < 150 && readings > 39_800, "{iterations} iterations, {readings} readings by a line");
-//! assert!(clock.read_ns(&machine).is_some(), "the counter serves");
+//! assert!(clock.readings().read_ns(&machine).is_some(), "the counter serves");
 //!
 //! // Without its driver the clock goes on: the line ends, and the reference serves.
 //! machine.0.set(machine.0.get() + 10_000_000_000);
-//! assert_eq!(clock.read_ns(&machine), None);
+//! assert_eq!(clock.readings().read_ns(&machine), None);
 //! assert!(now_ns().abs_diff(machine.0.get() as i64) < 200);
 //! ```
 //!
@@ -71,7 +71,7 @@
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] states the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) states its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::Readings::now_ordered_ns). [`read_ns`](shared::Readings::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_ordered_in_any_state`](shared::Readings::read_ordered_in_any_state) |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::Readings::now_ordered_ns) of its [`readings`](shared::SharedClock::readings). [`read_ns`](shared::Readings::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_ordered_in_any_state`](shared::Readings::read_ordered_in_any_state) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`iterate`](control::Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
@@ -81,7 +81,7 @@
 //!
 //! # Guarantees
 //!
-//! Take two times by any methods of [`SharedClock`](shared::SharedClock) except
+//! Take two times by any methods of a clock's [`Readings`](shared::Readings) except
 //! [`read_ns`](shared::Readings::read_ns) and
 //! [`read_unix_ns`](shared::Readings::read_unix_ns), on any threads, where one is complete
 //! before the other begins. With synchronised counters the earlier one is never larger. This holds

@@ -175,5 +175,5 @@ const OPEN: Decision = Decision::Open {
 
 /// An ordered reading, as the crate `tickline` makes it.
 fn reading(clock: &Clock, view: &View<'_>) -> i64 {
-    clock.now_ordered_ns(view, view)
+    clock.readings().now_ordered_ns(view, view)
 }

@@ -127,7 +127,7 @@ use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::driver::LastIteration;
 use crate::reference::{Reference, Resolutions};
-use crate::shared::{BoundedReading, Event, SharedClock, SlowReading};
+use crate::shared::{BoundedReading, Event, Readings, SharedClock, SlowReading};
 
 const _: () = assert!(
     size_of::<SharedClock<LineCell>>() <= 1_024 || cfg!(loom),
@@ -142,7 +142,7 @@ const _: () = assert!(
 pub fn cpu_clock<S>(clocks: &[SharedClock<S>], read: Option<CpuRead>) -> Option<CpuClock<'_, S>> {
     let CpuRead { ticks, cpu } = read?;
     Some(CpuClock {
-        clock: clocks.get(cpu as usize)?,
+        readings: clocks.get(cpu as usize)?.readings(),
         read: PastRead(ticks),
     })
 }
@@ -150,7 +150,7 @@ pub fn cpu_clock<S>(clocks: &[SharedClock<S>], read: Option<CpuRead>) -> Option<
 /// The clock of a CPU, and a read of this CPU's counter: [`cpu_clock`].
 #[derive(Debug)]
 pub struct CpuClock<'a, S = LineCell> {
-    clock: &'a SharedClock<S>,
+    readings: &'a Readings<S>,
     read: PastRead,
 }
 
@@ -160,15 +160,15 @@ impl<S: StateCell> CpuClock<'_, S> {
     #[inline(always)]
     #[must_use]
     pub fn read_ns(&self) -> Option<i64> {
-        self.clock.read_ns(&self.read)
+        self.readings.read_ns(&self.read)
     }
 
     /// Unix time at the read of the counter, ns. `None` as for
-    /// [`Readings::read_unix_ns`](crate::shared::Readings::read_unix_ns).
+    /// [`Readings::read_unix_ns`].
     #[inline(always)]
     #[must_use]
     pub fn read_unix_ns(&self) -> Option<i64> {
-        self.clock.read_unix_ns(&self.read)
+        self.readings.read_unix_ns(&self.read)
     }
 
     /// The line at the read of the counter, with its bounds. `None` where
@@ -176,7 +176,7 @@ impl<S: StateCell> CpuClock<'_, S> {
     #[inline]
     #[must_use]
     pub fn read_bounded(&self) -> Option<BoundedReading> {
-        self.clock.read_ordered_bounded(&self.read)
+        self.readings.read_ordered_bounded(&self.read)
     }
 }
 
@@ -218,7 +218,7 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
         let Some(CpuRead { cpu, .. }) = counter.now_ordered() else {
             continue;
         };
-        let clock = clocks.get(cpu as usize)?;
+        let readings = clocks.get(cpu as usize)?.readings();
         // Only a tick that was read after the state, and from this CPU's counter, may be compared
         // with the line.
         let ticks_here = || {
@@ -229,12 +229,12 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
         };
         let unfinished = |line: &Snapshot| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
-            if ticks_here().is_some_and(|ticks| clock.help_at(line, || ticks, None, reference)) {
-                clock.events.count(Event::Help);
+            if ticks_here().is_some_and(|ticks| readings.help_at(line, || ticks, None, reference)) {
+                readings.events.count(Event::Help);
             }
         };
         if let Some(reading) =
-            clock.try_read_in_any_state(ticks_here, || counter.barrier(), reference, unfinished)
+            readings.try_read_in_any_state(ticks_here, || counter.barrier(), reference, unfinished)
         {
             return Some(SlowCpuReading { cpu, reading });
         }

@@ -4,8 +4,6 @@
 //! `DESIGN.md`, section "Order", states the rules of order. The functions here name the rules by
 //! number.
 
-use core::ops::Deref;
-
 use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::primitive::AtomicI64;
@@ -28,8 +26,8 @@ pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
 
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
-/// [`StateCell`] that wraps one. The readings, the figures and the events are methods of the
-/// [`Readings`], to which it dereferences.
+/// [`StateCell`] that wraps one. [`readings`](Self::readings) has the readings, the figures and the
+/// events.
 ///
 /// Every call for one clock, on every thread, MUST get the same counter and the same reference: its
 /// values may differ, but not the register and the OS clock that they read. A line converts only
@@ -58,8 +56,8 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
 ///
 /// // Until a `Control` has published a line, the reference answers.
-/// assert_eq!(CLOCK.read_ordered_ns(counter), None);
-/// let reading = CLOCK.read_ordered_in_any_state(counter, reference);
+/// assert_eq!(CLOCK.readings().read_ordered_ns(counter), None);
+/// let reading = CLOCK.readings().read_ordered_in_any_state(counter, reference);
 /// assert!(matches!(reading.source, ReadingSource::Reference { reference_ns } if reference_ns == reading.ns));
 /// ```
 #[derive(Debug)]
@@ -75,15 +73,6 @@ const _: () = assert!(
 impl<S: Default> Default for SharedClock<S> {
     fn default() -> Self {
         Self::new(S::default())
-    }
-}
-
-impl<S> Deref for SharedClock<S> {
-    type Target = Readings<S>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Readings<S> {
-        &self.readings
     }
 }
 
@@ -185,12 +174,13 @@ pub(crate) struct Access<'a, S, C, R> {
 impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     /// Calls [`Readings::help`].
     pub(crate) fn help(&self, snapshot: &Snapshot) {
-        self.shared.help(snapshot, self.counter, self.reference);
+        let readings = self.shared.readings();
+        readings.help(snapshot, self.counter, self.reference);
     }
 
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
     pub(crate) fn retire_line(&self, line: &Snapshot) {
-        if let Some(replacing) = self.shared.announce(line) {
+        if let Some(replacing) = self.shared.readings().announce(line) {
             self.help(&replacing);
         }
     }
@@ -282,17 +272,19 @@ impl<S: StateCell> SharedClock<S> {
         if !has_atomics() {
             return false; // such a clock never has a line
         }
+        let readings = &self.readings;
         let mut has_barred = false;
         loop {
-            let snapshot = self.cell.snapshot();
+            let snapshot = readings.cell.snapshot();
             match (snapshot.state.phase(), snapshot.state.is_barred()) {
                 (Phase::NoLine, true) => return has_barred,
                 (Phase::Replacing | Phase::FirstPublication, true) => {
-                    self.help(&snapshot, counter, reference);
+                    readings.help(&snapshot, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.try_swap(snapshot.state, snapshot.state.barred()) {
-                        self.events.count(Event::GateClosed);
+                    let barred = snapshot.state.barred();
+                    if readings.cell.try_swap(snapshot.state, barred) {
+                        readings.events.count(Event::GateClosed);
                         has_barred = true;
                     }
                 }
@@ -306,21 +298,20 @@ impl<S: StateCell> SharedClock<S> {
     /// thread: if another thread is still in [`bar`](Self::bar), this call first does the rest of
     /// that.
     pub fn unbar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
+        let readings = &self.readings;
         loop {
-            let snapshot = self.cell.snapshot();
+            let snapshot = readings.cell.snapshot();
             match (snapshot.state.phase(), snapshot.state.is_barred()) {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
-                    if self
-                        .cell
-                        .try_swap(snapshot.state, snapshot.state.unbarred())
-                    {
-                        self.events.count(Event::GateOpened);
+                    let unbarred = snapshot.state.unbarred();
+                    if readings.cell.try_swap(snapshot.state, unbarred) {
+                        readings.events.count(Event::GateOpened);
                         return true;
                     }
                 }
                 (_, true) => {
-                    self.help(&snapshot, counter, reference);
+                    readings.help(&snapshot, counter, reference);
                 }
             }
         }

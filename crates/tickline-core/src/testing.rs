@@ -284,14 +284,14 @@ pub(crate) const CONFIG: Config = Config {
 impl HookedClock {
     /// Runs an iteration.
     pub(crate) fn iterate(&self, control: &mut Control) -> Iteration {
-        control.iterate(self, self.cell.machine, self.cell.machine)
+        control.iterate(self, self.cell().machine, self.cell().machine)
     }
 
     /// Runs iterations, each when it is due.
     pub(crate) fn iterations(&self, count: u32, control: &mut Control) {
         for _ in 0..count {
             let iteration = self.iterate(control);
-            self.cell.machine.pass(iteration.next_in_ns);
+            self.cell().machine.pass(iteration.next_in_ns);
         }
     }
 
@@ -303,9 +303,9 @@ impl HookedClock {
             let iteration = self.iterate(control);
             steady += u32::from(iteration.next_in_ns == INTERVAL_NS);
             if steady == STEADY_ITERATIONS {
-                return self.cell.machine.pass(INTERVAL_NS / 5);
+                return self.cell().machine.pass(INTERVAL_NS / 5);
             }
-            self.cell.machine.pass(iteration.next_in_ns);
+            self.cell().machine.pass(iteration.next_in_ns);
         }
         panic!("the clock did not become steady");
     }
@@ -319,56 +319,57 @@ impl HookedClock {
         is_stop: impl FnMut(Step) -> bool + 'static,
         act: impl FnOnce() -> T + 'static,
     ) -> (T, Iteration) {
-        interrupted(self.cell.machine, is_stop, act, || self.iterate(control))
+        interrupted(self.cell().machine, is_stop, act, || self.iterate(control))
     }
 
     /// A reading by the slow path.
     pub(crate) fn slow(&self) -> SlowReading {
-        self.read_ordered_in_any_state(self.cell.machine, self.cell.machine)
+        let machine = self.cell().machine;
+        self.readings().read_ordered_in_any_state(machine, machine)
     }
 
     /// The lead of a reading by the slow path over the truth, ns.
     pub(crate) fn lead_ns(&self) -> i64 {
-        self.slow().ns - self.cell.machine.truth_ns()
+        self.slow().ns - self.cell().machine.truth_ns()
     }
 
     /// Whether the last line was off its target after a jump.
     pub(crate) fn is_disrupted(&self) -> bool {
-        let last_line = self.figures().last_line;
+        let last_line = self.readings().figures().last_line;
         last_line.is_some_and(|line| line.is_disrupted)
     }
 
     /// A reading by the line, if there is one, ns.
     pub(crate) fn by_line(&self) -> Option<i64> {
-        self.read_ordered_ns(self.cell.machine)
+        self.readings().read_ordered_ns(self.cell().machine)
     }
 
     /// Changes the state as another thread would that is then stopped for good.
     pub(crate) fn swap_to(&self, next: impl FnOnce(LineState) -> LineState) {
-        let state = self.cell.load();
-        assert!(self.cell.try_swap(state, next(state)));
+        let state = self.cell().load();
+        assert!(self.cell().try_swap(state, next(state)));
     }
 
     pub(crate) fn bar_clock(&self) -> bool {
-        self.bar(self.cell.machine, self.cell.machine)
+        self.bar(self.cell().machine, self.cell().machine)
     }
 
     pub(crate) fn unbar_clock(&self) -> bool {
-        self.unbar(self.cell.machine, self.cell.machine)
+        self.unbar(self.cell().machine, self.cell().machine)
     }
 
     /// Retires the line without a break in the samples: bars and unbars the clock, and lets the
     /// margins of the high-water mark and of the next line's start pass.
     pub(crate) fn end_line(&self) {
         assert!(self.bar_clock() && self.unbar_clock());
-        self.cell.machine.pass(2 * MEETING_MARGIN_NS + 3_000);
+        self.cell().machine.pass(2 * MEETING_MARGIN_NS + 3_000);
     }
 }
 
 /// Checks that the bounds of a reading contain the reference. Returns whether there is a line.
 #[track_caller]
 pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: &Machine) -> bool {
-    let Some(reading) = clock.read_ordered_bounded(counter) else {
+    let Some(reading) = clock.readings().read_ordered_bounded(counter) else {
         return false;
     };
     let range = reading.monotonic_range();

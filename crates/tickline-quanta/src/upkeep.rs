@@ -45,9 +45,26 @@ pub struct Upkeep {
 #[derive(Debug)]
 #[must_use = "the thread stops when the handle is dropped"]
 pub struct Handle {
-    thread: Option<BackgroundThread>,
-    /// The process that has the thread.
+    // The fields are dropped in this order: another upkeep may start once the thread is joined.
+    /// Its drop joins the thread. In a forked child it only closes the copies of descriptors.
+    _thread: BackgroundThread,
+    _running: Running,
+}
+
+/// The claim of a process on its one upkeep. A drop in that process lets another upkeep start.
+#[derive(Debug)]
+struct Running {
     process: u64,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.process == process_token() {
+            // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker ordering,
+            // because in tests the threads store in the order in which they run.
+            RUNNING.store(0, Ordering::Release);
+        }
+    }
 }
 
 /// The reason why an [`Upkeep`] did not start. Its text has the OS's error.
@@ -102,12 +119,13 @@ impl Upkeep {
     pub fn start(self) -> Result<Handle, Error> {
         let Self { interval, clock } = self;
         let process = process_token();
-        // ORDERING: Acquire, pairs with the Release of `end`: the stores of the former upkeep come
-        // before this one's stores. No test sees a weaker ordering, because in tests the threads
-        // store in the order in which they run.
+        // ORDERING: Acquire, pairs with the Release in the drop of `Running`: the stores of the
+        // former upkeep come before this one's stores. No test sees a weaker ordering, because in
+        // tests the threads store in the order in which they run.
         if RUNNING.swap(process, Ordering::Acquire) == process {
             return Err(Error::UpkeepRunning);
         }
+        let running = Running { process };
         set_recent(clock.now());
         let interval = interval.max(Duration::from_micros(1));
         // A thread of std might wait for ever in a forked child.
@@ -121,33 +139,10 @@ impl Upkeep {
         });
         match thread {
             Ok(thread) => Ok(Handle {
-                thread: Some(thread),
-                process,
+                _thread: thread,
+                _running: running,
             }),
-            Err(error) => {
-                end();
-                Err(Error::FailedToSpawnUpkeepThread(system_error(error)))
-            }
-        }
-    }
-}
-
-/// Lets another upkeep start.
-fn end() {
-    // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker ordering, because
-    // in tests the threads store in the order in which they run.
-    RUNNING.store(0, Ordering::Release);
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // This joins the thread. In a forked child it only closes the copies of descriptors.
-        drop(thread);
-        if self.process == process_token() {
-            end();
+            Err(error) => Err(Error::FailedToSpawnUpkeepThread(system_error(error))),
         }
     }
 }

@@ -145,7 +145,29 @@ tickline_core::named! {
     }
 }
 
+/// The number of the first source in a published claim. Zeroed memory must mean that there is no
+/// claim. With 1 as the first number the compiler emits a lookup table; with 8, a subtraction.
+const FIRST_SOURCE: u8 = 8;
+
 impl UtcSource {
+    /// The source's number in a published claim, never 0.
+    #[inline]
+    pub(crate) fn number(self) -> u8 {
+        FIRST_SOURCE + self as u8
+    }
+
+    /// The source of a published claim by its [number](Self::number).
+    #[inline]
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        match number.wrapping_sub(FIRST_SOURCE) {
+            0 => Some(Self::ClockBound),
+            1 => Some(Self::Chronyd),
+            2 => Some(Self::Ptp4l),
+            3 => Some(Self::Kernel),
+            _ => None,
+        }
+    }
+
     /// Whether this source's claim counts although `other` has answered, too. The sources are
     /// declared from the best to the worst.
     pub(crate) fn is_better_than(self, other: Self) -> bool {

@@ -44,9 +44,9 @@ pub enum UtcUnknown {
 }
 
 impl UtcUnknown {
-    /// A value for each code.
-    #[cfg(test)]
-    pub(crate) const EXAMPLES: &[Self] = &[
+    /// A value for each code, in the order of their declaration. That for `unsynchronised` stands
+    /// for all sources and causes.
+    pub const EXAMPLES: &[Self] = &[
         Self::NoSource,
         Self::Unsynchronised(UtcSource::Kernel, Unbounded::KernelUnsynchronised),
         Self::Expired,
@@ -72,14 +72,15 @@ impl UtcUnknown {
     /// the source and the number of its cause, and the cause's figure in the upper half.
     pub(crate) fn to_word(self) -> u64 {
         match self {
-            Self::NoSource => 0,
+            // No claim says `NoThread`: a reader finds that out itself.
+            Self::NoSource | Self::NoThread => 0,
             Self::Expired => 1,
             Self::Disrupted => 2,
             Self::LeapSecond => 3,
-            Self::NoThread => 4,
             Self::Unsynchronised(source, cause) => {
+                let source = u64::from(source.number());
                 let (number, figure) = cause.to_numbers();
-                5 | (source as u64) << 8 | u64::from(number) << 16 | u64::from(figure) << 32
+                4 | source << 8 | u64::from(number) << 16 | u64::from(figure) << 32
             }
         }
     }
@@ -92,8 +93,7 @@ impl UtcUnknown {
             1 => Self::Expired,
             2 => Self::Disrupted,
             3 => Self::LeapSecond,
-            4 => Self::NoThread,
-            5 => Self::unsynchronised_from_word(word),
+            4 => Self::unsynchronised_from_word(word),
             _ => Self::NoSource,
         }
     }
@@ -101,10 +101,10 @@ impl UtcUnknown {
     #[cold]
     fn unsynchronised_from_word(word: u64) -> Self {
         let [_, source, number, _, figure @ ..] = word.to_le_bytes();
-        let source = UtcSource::ALL.get(usize::from(source));
+        let source = UtcSource::from_number(source);
         let cause = Unbounded::from_numbers(number, u32::from_le_bytes(figure));
         match (source, cause) {
-            (Some(source), Some(cause)) => Self::Unsynchronised(*source, cause),
+            (Some(source), Some(cause)) => Self::Unsynchronised(source, cause),
             _ => Self::NoSource,
         }
     }
@@ -148,8 +148,31 @@ impl std::error::Error for UtcUnknown {}
 mod tests {
     use super::*;
 
+    /// The list of the library's public items has each reason.
     #[test]
-    fn each_reason_survives_its_word() {
+    #[cfg_attr(miri, ignore = "reads a file")]
+    fn each_reason_is_among_the_examples() {
+        const ITEMS: &str = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/api/tickline-utc.txt"
+        );
+        let items = std::fs::read_to_string(ITEMS).expect("the repository's list");
+        let name = |text: &str| text.split('(').next().map(str::to_owned);
+        let mut in_list: Vec<_> = items
+            .lines()
+            .filter_map(|line| name(line.strip_prefix("pub tickline_utc::UtcUnknown::")?))
+            .collect();
+        let mut examples: Vec<_> = UtcUnknown::EXAMPLES
+            .iter()
+            .filter_map(|why| name(&format!("{why:?}")))
+            .collect();
+        in_list.sort();
+        examples.sort();
+        assert_eq!(examples, in_list);
+    }
+
+    #[test]
+    fn each_reason_of_a_claim_survives_its_word() {
         let by = |source, cause| UtcUnknown::Unsynchronised(source, cause);
         let with_figures = [
             by(
@@ -159,7 +182,9 @@ mod tests {
             by(UtcSource::Chronyd, Unbounded::by_rate(-300_000_001)),
             by(UtcSource::Ptp4l, Unbounded::OtherClockClass { class: 255 }),
         ];
-        for why in UtcUnknown::EXAMPLES.iter().copied().chain(with_figures) {
+        let examples = UtcUnknown::EXAMPLES.iter().copied();
+        let of_claims = examples.filter(|why| *why != UtcUnknown::NoThread);
+        for why in of_claims.chain(with_figures) {
             assert_eq!(UtcUnknown::from_word(why.to_word()), why);
         }
     }

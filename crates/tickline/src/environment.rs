@@ -20,36 +20,37 @@ use crate::sys::variable_at_start;
 /// The variable's name.
 const NAME: &str = "TICKLINE";
 
-/// The value of the environment variable `TICKLINE` when the process started.
-///
-/// The clock reads it once. Later changes of the environment have no effect: a program switches the
-/// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process of Linux ignores
-/// the variable, and treats it as [`Unset`](Self::Unset).
-///
-/// On Linux the first reading reads `/proc/self/environ`. If that file can't be read, or with
-/// [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env` instead. The same
-/// holds on other Unix systems, where readings don't use the counter: readings alone leave the
-/// value `Unset` there.
-///
-/// ```
-/// use tickline::{Clock, EnvironmentSwitch};
-///
-/// if Clock::global().status().environment == EnvironmentSwitch::Unrecognised {
-///     eprintln!("TICKLINE should be on or off");
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum EnvironmentSwitch {
-    /// The variable is not set.
-    Unset,
-    /// `on`: nothing is changed.
-    On,
-    /// `off`: the counter is not used.
-    Off,
-    /// Any other value, also `OFF` or `0`. The clock ignores it, and only shows it here and in the
-    /// text of its [`Status`](crate::Status).
-    Unrecognised,
+tickline_core::named! {
+    /// The value of the environment variable `TICKLINE` when the process started.
+    ///
+    /// The clock reads it once. Later changes of the environment have no effect: a program switches
+    /// the counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process of Linux
+    /// ignores the variable, and treats it as [`Unset`](Self::Unset).
+    ///
+    /// On Linux the first reading reads `/proc/self/environ`. If that file can't be read, or with
+    /// [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env` instead. The
+    /// same holds on other Unix systems, where readings don't use the counter: readings alone leave
+    /// the value `Unset` there.
+    ///
+    /// ```
+    /// use tickline::{Clock, EnvironmentSwitch};
+    ///
+    /// if Clock::global().status().environment == EnvironmentSwitch::Unrecognised {
+    ///     eprintln!("TICKLINE should be on or off");
+    /// }
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum EnvironmentSwitch {
+        /// The variable is not set.
+        Unset => "unset",
+        /// `on`: nothing is changed.
+        On => "on",
+        /// `off`: the counter is not used.
+        Off => "off",
+        /// Any other value, also `OFF` or `0`. The clock ignores it, and only shows it here and in
+        /// the text of its [`Status`](crate::Status).
+        Unrecognised => "unrecognised",
+    }
 }
 
 impl EnvironmentSwitch {
@@ -76,33 +77,15 @@ impl EnvironmentSwitch {
     }
 }
 
-/// The [code](to_code) of the variable's value; [`NOT_READ`] before the first read.
+/// One more than the index of the variable's value in [`EnvironmentSwitch::ALL`]; [`NOT_READ`]
+/// before the first read.
 static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
-fn to_code(switch: EnvironmentSwitch) -> u8 {
-    match switch {
-        EnvironmentSwitch::Unset => 1,
-        EnvironmentSwitch::On => 2,
-        EnvironmentSwitch::Off => 3,
-        EnvironmentSwitch::Unrecognised => 4,
-    }
-}
-
-/// The switch of a code; `None` for [`NOT_READ`].
-fn from_code(code: u8) -> Option<EnvironmentSwitch> {
-    match code {
-        1 => Some(EnvironmentSwitch::Unset),
-        2 => Some(EnvironmentSwitch::On),
-        3 => Some(EnvironmentSwitch::Off),
-        4 => Some(EnvironmentSwitch::Unrecognised),
-        _ => None,
-    }
-}
-
 fn cached() -> Option<EnvironmentSwitch> {
     // ORDERING: Relaxed, the number publishes no other memory.
-    from_code(CACHED.load(Ordering::Relaxed))
+    let index = usize::from(CACHED.load(Ordering::Relaxed)).checked_sub(1)?;
+    EnvironmentSwitch::ALL.get(index).copied()
 }
 
 /// Caches the variable's value, if none is cached yet. Returns the cached value.
@@ -110,7 +93,7 @@ fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
     // ORDERING: Relaxed for both, as in `cached`.
     let order = Ordering::Relaxed;
     CACHED
-        .compare_exchange(NOT_READ, to_code(found), order, order)
+        .compare_exchange(NOT_READ, found as u8 + 1, order, order)
         .ok();
     cached().unwrap_or(found)
 }
@@ -163,18 +146,5 @@ mod tests {
     fn the_reason_of_the_environment_names_this_variable() {
         let text = tickline_core::gate::Reason::DisabledByEnvironment.to_string();
         assert_eq!(text, format!("the environment variable {NAME} is off"));
-    }
-
-    #[test]
-    fn each_code_is_that_of_one_switch() {
-        for switch in [
-            EnvironmentSwitch::Unset,
-            EnvironmentSwitch::On,
-            EnvironmentSwitch::Off,
-            EnvironmentSwitch::Unrecognised,
-        ] {
-            assert_eq!(from_code(to_code(switch)), Some(switch));
-        }
-        assert_eq!(from_code(NOT_READ), None);
     }
 }

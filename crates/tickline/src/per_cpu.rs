@@ -260,7 +260,7 @@ impl CpuLines {
     pub(crate) fn event_count(&self, event: Event) -> u64 {
         self.clocks
             .iter()
-            .map(|clock| clock.event_count(event))
+            .map(|clock| clock.readings().event_count(event))
             .fold(0, u64::saturating_add)
     }
 
@@ -275,7 +275,7 @@ impl CpuLines {
             if since_ns == 0 {
                 continue;
             }
-            let last_line = clock.figures().last_line;
+            let last_line = clock.readings().figures().last_line;
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,

@@ -46,7 +46,7 @@ const MS: i64 = 1_000_000;
 
 /// The time, ns, from the counter if possible, otherwise from the HPET. It never decreases.
 fn now_ns(hpet: &Hpet) -> i64 {
-    CLOCK.now_ordered_ns(&TSC, hpet)
+    CLOCK.readings().now_ordered_ns(&TSC, hpet)
 }
 
 /// The manual driver: makes an iteration when one is due.
@@ -80,7 +80,7 @@ impl Counts {
     /// Reads the clock between two reads of the reference.
     fn read(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
-        let bounds = CLOCK.read_ordered_bounded(&TSC);
+        let bounds = CLOCK.readings().read_ordered_bounded(&TSC);
         let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
         let after_ns = hpet.monotonic_ns() + hpet.resolution_ns();
         if let Some(reading) = bounds {
@@ -102,16 +102,17 @@ impl Counts {
             }
             self.read(hpet);
         }
+        let readings = CLOCK.readings();
         say!(
             "{:>5} ms, {phase}: by the {}; last line {:?}, bounds {:?}",
             now_ns(hpet) / MS,
-            if CLOCK.read_ns(&TSC).is_some() {
+            if readings.read_ns(&TSC).is_some() {
                 "TSC"
             } else {
                 "HPET"
             },
-            CLOCK.figures().last_line,
-            CLOCK
+            readings.figures().last_line,
+            readings
                 .read_ordered_bounded(&TSC)
                 .map(|reading| reading.monotonic_range()),
         );
@@ -140,10 +141,11 @@ extern "C" fn main() -> ! {
 
     counts.watch("without a driver", None, &hpet, 20);
     // Wait for the first line.
-    while CLOCK.read_ns(&TSC).is_none() {
+    while CLOCK.readings().read_ns(&TSC).is_none() {
         driver.serve(&hpet);
     }
-    let max_drift_ppb = || CLOCK.figures().last_line.map(|line| line.max_drift_ppb);
+    let last_line = || CLOCK.readings().figures().last_line;
+    let max_drift_ppb = || last_line().map(|line| line.max_drift_ppb);
     let first_max_drift_ppb = max_drift_ppb();
     let driven = counts.watch(
         "the driver comes when it is due",
@@ -154,7 +156,7 @@ extern "C" fn main() -> ! {
     let has_converged = max_drift_ppb() < first_max_drift_ppb;
     // The validity of a line is 4 intervals.
     counts.watch("the driver has stopped", None, &hpet, 1_000);
-    let has_ended = CLOCK.read_ns(&TSC).is_none();
+    let has_ended = CLOCK.readings().read_ns(&TSC).is_none();
     let driven_again = counts.watch("the driver is back", Some(&mut driver), &hpet, 500);
 
     let Counts {

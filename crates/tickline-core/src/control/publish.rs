@@ -14,7 +14,7 @@ use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
 use crate::sample::Point;
-use crate::shared::{Access, Event, LineFigures, SharedClock};
+use crate::shared::{Access, Event, LineFigures, Readings};
 use crate::state::{Phase, WRAP_MASK};
 use crate::units::{FixedNs, ticks_between};
 
@@ -208,9 +208,10 @@ impl Control {
             counter,
             reference,
         } = *access;
+        let readings = shared.readings();
         let before_ticks = counter.now_ordered();
-        if !shared.may_use(old, before_ticks, reference) {
-            shared.retire_unusable(old, before_ticks, self.newest_lower_point(), reference);
+        if !readings.may_use(old, before_ticks, reference) {
+            readings.retire_unusable(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }
         self.check_newest_sample(before_ticks, plan.target.slope)?;
@@ -229,7 +230,7 @@ impl Control {
         let built_window_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
         let correction = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
-        self.record_replacement(plan, &correction, shared, offset, interval_ns);
+        self.record_replacement(plan, &correction, readings, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
         let built_window_ns = old_slope
             .over(built_window_ticks.cast_signed())
@@ -247,18 +248,18 @@ impl Control {
         &mut self,
         plan: &Plan,
         correction: &Correction,
-        shared: &SharedClock<S>,
+        readings: &Readings<S>,
         offset: FixedNs,
         interval_ns: u64,
     ) {
-        shared.events.count(Event::Replacement);
+        readings.events.count(Event::Replacement);
         if correction.step_to.is_some() {
-            shared.events.count(Event::StepForward);
+            readings.events.count(Event::StepForward);
         }
         let is_back = correction.step_to.is_some() || self.is_usual(offset, plan.target.slope);
         self.is_disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.is_disrupted &= !is_back;
-        self.record(plan, correction.offset, shared, interval_ns);
+        self.record(plan, correction.offset, readings, interval_ns);
     }
 
     /// `line` with the bounds and the evidence of its plan.
@@ -283,7 +284,8 @@ impl Control {
             counter,
             reference,
         } = *access;
-        let Some(replacing) = shared.announce(old) else {
+        let readings = shared.readings();
+        let Some(replacing) = readings.announce(old) else {
             return Err(NotPublished::StateChanged);
         };
         let at_ticks = counter.now_ordered();
@@ -294,14 +296,14 @@ impl Control {
         match self.next_line(old, &correction, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let next = self.with_bounds(line, plan);
-                if shared.cell.publish(replacing.state, &next) {
+                if readings.cell.publish(replacing.state, &next) {
                     Ok(correction)
                 } else {
                     Err(NotPublished::StateChanged)
                 }
             }
             _ => {
-                shared.help_at(
+                readings.help_at(
                     &replacing,
                     || at_ticks,
                     self.newest_lower_point(),
@@ -392,12 +394,13 @@ impl Control {
         let from = self.first_ns(plan, now_ticks, None);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.swap_in_first_line(plan, before, access)?;
-        access.shared.events.count(Event::FirstPublication);
+        let readings = access.shared.readings();
+        readings.events.count(Event::FirstPublication);
         self.has_proven_slope = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.is_disrupted =
             !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
-        self.record(plan, offset, access.shared, interval_ns);
+        self.record(plan, offset, readings, interval_ns);
         Ok(Iteration {
             outcome: Outcome::PublishedFirst,
             next_in_ns: 0,
@@ -416,11 +419,12 @@ impl Control {
             counter,
             reference,
         } = *access;
+        let readings = shared.readings();
         let first = Snapshot {
             state: before.state.first_publication(),
             ..*before
         };
-        if !shared.cell.try_swap(before.state, first.state) {
+        if !readings.cell.try_swap(before.state, first.state) {
             return Err(NotPublished::StateChanged);
         }
         let read = ReferenceRead {
@@ -437,7 +441,7 @@ impl Control {
             });
         let published = line.and_then(|line| {
             let next = self.with_bounds(line, plan);
-            if shared.cell.publish(first.state, &next) {
+            if readings.cell.publish(first.state, &next) {
                 Ok(line
                     .fixed_at(at_ticks)
                     .saturating_sub(target.fixed_at(at_ticks)))
@@ -448,10 +452,10 @@ impl Control {
         if published.is_err() {
             // The state need not be `first`: the high-water mark of `state/portable.rs` may have
             // risen since, or the clock may have been barred.
-            let mut left = shared.cell.snapshot();
+            let mut left = readings.cell.snapshot();
             while left.state.phase() == Phase::FirstPublication {
                 access.help(&left);
-                left = shared.cell.snapshot();
+                left = readings.cell.snapshot();
             }
         }
         published
@@ -462,7 +466,7 @@ impl Control {
         &mut self,
         plan: &Plan,
         offset: FixedNs,
-        shared: &SharedClock<S>,
+        readings: &Readings<S>,
         interval_ns: u64,
     ) {
         let slope = plan.target.slope;
@@ -477,7 +481,7 @@ impl Control {
             // A counter that was reset since is far from it.
             newest_ticks.is_some_and(|ticks| ticks.wrapping_sub(*moved_ticks) < interval_ticks)
         });
-        shared.figures.store(&LineFigures {
+        readings.figures.store(&LineFigures {
             frequency_hz: slope.to_hz(),
             max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
             interval_ns,

@@ -43,7 +43,7 @@ impl Process {
     }
 
     fn machine(&self) -> &'static Machine {
-        self.clock.shared.cell.machine
+        self.clock.shared.cell().machine
     }
 
     /// The token of the process, for the thread that drives now.

@@ -20,10 +20,12 @@
 //! | permit | the right to run iterations | the first one publishes a line |
 //!
 //! While the kernel still checks the counter (`tsc-early`), a gate is closed for a reason that
-//! passes by itself. The word says `Waiting`, and another judgement follows. From time to time (a
-//! clock's thread: once in each interval) the driver takes a ticket for a review: it looks for
-//! changed facts, and judges again if there are any. If the grounds are the same, it drops the ticket, and the line stays in use. If they
-//! differ, it settles the ticket, which ends the line.
+//! passes by itself. The word says `Waiting`, and another judgement follows.
+//!
+//! From time to time (a clock's thread: once in each interval) the driver takes a ticket for a
+//! review, and looks for changed facts. If there are any, it judges again. On the same grounds it
+//! drops the ticket, and the line stays in use. On other grounds it settles the ticket, which ends
+//! the line.
 //!
 //! One word holds the state:
 //!
@@ -281,6 +283,15 @@ impl Keeper {
         }
     }
 
+    #[inline(always)]
+    fn load_word(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a stage
+        // sees what the judging thread stored before, and finds a kind of lines only after they
+        // were made. And with the one in `change_word`: a judgement sees the settings that were
+        // stored before the request.
+        self.word.load(Ordering::Acquire)
+    }
+
     /// See [`DrivenClock::changes`](crate::driver::DrivenClock::changes).
     pub(crate) fn changes(&self) -> u64 {
         self.load_word() / CHANGE
@@ -288,17 +299,13 @@ impl Keeper {
 
     /// See [`DrivenClock::stage`](crate::driver::DrivenClock::stage).
     pub(crate) fn stage(&self) -> Stage {
-        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees the stage
-        // sees what the judging thread stored before.
-        stage_of(self.word.load(Ordering::Acquire))
+        stage_of(self.load_word())
     }
 
     /// See [`DrivenClock::usable_line_kind`](crate::driver::DrivenClock::usable_line_kind).
     #[inline(always)]
     pub(crate) fn usable_line_kind(&self) -> Option<LineKind> {
-        // ORDERING: Acquire, pairs with the exchange in `set_stage`: the thread there has seen the
-        // change.
-        let word = self.word.load(Ordering::Acquire);
+        let word = self.load_word();
         (stage_of(word) == Stage::Open).then(|| kind_of(word))
     }
 
@@ -352,13 +359,6 @@ impl Keeper {
             word,
             is_review: true,
         })
-    }
-
-    /// Loads the word at the beginning of a judgement.
-    fn load_word(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the exchange in `change_word`: a judgement sees the
-        // settings that were stored before the request.
-        self.word.load(Ordering::Acquire)
     }
 
     /// Bars or unbars the clock as `decision` says. Returns the kind of line for which the holder

@@ -56,7 +56,7 @@ fn a_kernel_with_another_clock_has_compared_nothing() {
 
 /// The reasons for which the gate of a clock without a line is closed and warns.
 fn reasons_without_line(change: impl FnOnce(&mut Figures)) -> [Option<Reason>; 2] {
-    let mut figures = SharedClock::new(LineCell::new()).figures();
+    let mut figures = SharedClock::new(LineCell::new()).readings().figures();
     change(&mut figures);
     let verdict = judge_missing_line(&figures);
     assert_eq!(verdict.gate(), Gate::Calibration);

@@ -81,7 +81,7 @@ impl Handmade {
     /// Swaps a state for an announcement, and reads the counter. `None` if another thread has
     /// swapped first.
     fn announce(&self, from: LineState, to: LineState) -> Option<(LineState, u64)> {
-        let swapped = self.scene.clock.cell.try_swap(from, to);
+        let swapped = self.scene.clock.cell().try_swap(from, to);
         swapped.then(|| (to, self.scene.time.view(WRITER_TICKS).now_ordered()))
     }
 
@@ -95,7 +95,7 @@ impl Handmade {
         };
         self.scene
             .clock
-            .cell
+            .cell()
             .publish(from, &NextLine::new(line, Bounds::default()))
             .then(|| {
                 self.begin_next_life();
@@ -129,10 +129,11 @@ fn a_recurring_line_keeps_the_order() {
                         read_in.set(clock.life());
                         view.now_ordered()
                     });
-                    let Some(now) = clock.scene.clock.read_ordered_ns(&counter) else {
+                    let Some(now) = clock.scene.clock.readings().read_ordered_ns(&counter) else {
                         return clock
                             .scene
                             .clock
+                            .readings()
                             .read_ordered_in_any_state(&counter, &view)
                             .ns;
                     };
@@ -187,7 +188,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             clock
                 .scene
                 .clock
-                .cell
+                .cell()
                 .try_swap(LineState::default(), before)
         );
         let reader = spawn(&clock, move |clock| {
@@ -202,6 +203,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
                 clock
                     .scene
                     .clock
+                    .readings()
                     .read_ordered_in_any_state(&view, &reference)
                     .ns
             });
@@ -224,7 +226,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             clock
                 .scene
                 .clock
-                .cell
+                .cell()
                 .try_swap(replacing, mark)
                 .then(|| clock.begin_next_life())
         })();

@@ -148,7 +148,7 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
         let second = after(first.state, 2);
         let lines = [first, second, after(second.state, 3)];
         let publish = |from, line| {
-            assert!(clock.cell.publish(from, &next_line(line)));
+            assert!(clock.cell().publish(from, &next_line(line)));
         };
         publish(LineState::default(), lines[0]);
         let reader = spawn(&clock, move |clock| {
@@ -185,6 +185,7 @@ fn bounds_of_a_reading_are_never_a_mixture() {
         wide,
         |clock, counter| {
             clock
+                .readings()
                 .read_ordered_bounded(counter)
                 .map(|reading| (reading.ns, reading.bounds))
         },
@@ -198,7 +199,7 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
     a_reader_of_a_clock(
         &ACCEPTED,
         wide,
-        |clock, counter| clock.read_unix_ns(counter),
+        |clock, counter| clock.readings().read_unix_ns(counter),
         |line| line.ns_at(NOW_TICKS) + bounds_of(line).unix_offset_ns,
     );
 }
@@ -209,8 +210,8 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
 fn a_window_of_a_reading_is_never_a_mixture() {
     type Read = fn(&Clock, &FnClock<fn() -> u64>) -> Option<i64>;
     let reads: [Read; 2] = [
-        |clock, counter| clock.read_ns(counter),
-        |clock, counter| clock.read_ordered_ns(counter),
+        |clock, counter| clock.readings().read_ns(counter),
+        |clock, counter| clock.readings().read_ordered_ns(counter),
     ];
     for read in reads {
         a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {

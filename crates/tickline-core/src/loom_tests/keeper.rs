@@ -112,7 +112,7 @@ impl KeptClock {
         let first = self.serve();
         let second = self.serve();
         seen.saw(format!("{:?}", second.or(first)));
-        let state = self.scene.clock.cell.load();
+        let state = self.scene.clock.cell().load();
         let stage = self.keeper.stage();
         match stage {
             Stage::Open => assert!(
@@ -133,11 +133,12 @@ impl KeptClock {
     fn assert_not_read(&self, last_ns: i64) {
         let view = self.scene.time.view(WRITER_TICKS);
         assert_eq!(
-            self.scene.clock.read_ordered_ns(&view),
+            self.scene.clock.readings().read_ordered_ns(&view),
             None,
             "the counter is switched off"
         );
-        let now = self.scene.clock.read_ordered_in_any_state(&view, &view);
+        let readings = self.scene.clock.readings();
+        let now = readings.read_ordered_in_any_state(&view, &view);
         assert!(
             matches!(now.source, ReadingSource::Reference { .. }),
             "{now:?}"
@@ -157,7 +158,7 @@ fn no_reading_uses_a_counter_that_is_switched_off_during_a_judgement() {
             let judged = KeptClock::barred();
             let switch = spawn(&judged, move |judged| {
                 let view = judged.scene.time.view(WRITER_TICKS);
-                if judged.scene.clock.cell.load().is_published() {
+                if judged.scene.clock.cell().load().is_published() {
                     seen.saw("a line before");
                 }
                 let last_ns = reading(&judged.scene.clock, &view);
@@ -194,12 +195,12 @@ fn a_clock_that_is_switched_on_during_a_judgement_is_unbarred() {
         judged.serve();
         off.join().unwrap();
         on.join().unwrap();
-        if judged.keeper.stage() == Stage::Open && judged.scene.clock.cell.load().is_barred() {
+        if judged.keeper.stage() == Stage::Open && judged.scene.clock.cell().load().is_barred() {
             seen.saw("late");
         }
         judged.settle(seen);
         let disabled = judged.keeper.stage() == Stage::Disabled;
-        assert_eq!(judged.scene.clock.cell.load().is_published(), !disabled);
+        assert_eq!(judged.scene.clock.cell().load().is_published(), !disabled);
     });
 }
 

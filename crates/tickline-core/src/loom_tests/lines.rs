@@ -75,7 +75,7 @@ impl KeptClock {
         self.run_if_admitted(|_, kind| {
             assert_eq!(kind, LineKind::PerCpu, "no other thread sets them");
             // No thread publishes a common line any more, and the last one has ended.
-            let state = self.scene.clock.cell.load();
+            let state = self.scene.clock.cell().load();
             assert!(
                 !state.is_published(),
                 "a common line beside those of the CPUs: {state:?}"
@@ -87,7 +87,7 @@ impl KeptClock {
     /// Whether the common line and the CPUs' lines serve readings: at most one of the two may.
     fn serves(&self) -> (bool, bool) {
         let per_cpu = self.keeper.usable_line_kind() == Some(LineKind::PerCpu);
-        let serves = (self.scene.clock.cell.load().is_published(), per_cpu);
+        let serves = (self.scene.clock.cell().load().is_published(), per_cpu);
         assert_ne!(serves, (true, true));
         serves
     }

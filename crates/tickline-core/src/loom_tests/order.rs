@@ -20,7 +20,7 @@ use crate::state::Phase;
 type Read = fn(&Clock, &View<'_>) -> i64;
 
 fn slow_reading(clock: &Clock, view: &View<'_>) -> i64 {
-    clock.read_ordered_in_any_state(view, view).ns
+    clock.readings().read_ordered_in_any_state(view, view).ns
 }
 
 /// A thread that takes two readings, the second not below the first, and returns the second.
@@ -38,13 +38,13 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
 /// reader has retired is not replaced.
 fn note(seen: &Coverage, clock: &Clock, outcome: Outcome) {
     seen.saw(format!("{outcome:?}"));
-    let helped = clock.event_count(Event::Help);
+    let helped = clock.readings().event_count(Event::Help);
     assert!(
         outcome != Outcome::Published || helped == 0,
         "a line that was retired was replaced"
     );
     for event in [Event::Expiry, Event::Help] {
-        if clock.event_count(event) > 0 {
+        if clock.readings().event_count(event) > 0 {
             seen.saw(event.code());
         }
     }
@@ -69,6 +69,7 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 fn rule_2_readings_are_in_order_while_a_line_is_lowered() {
     let with_bounds: Read = |clock, view| {
         clock
+            .readings()
             .read_ordered_bounded(view)
             .map_or_else(|| slow_reading(clock, view), |reading| reading.ns)
     };
@@ -110,9 +111,8 @@ fn shortly_before(
     end_ticks: fn(&Snapshot) -> u64,
 ) -> (Scene, Control) {
     let now_ticks = scene.time.view(0).now_ordered();
-    scene
-        .time
-        .pass(end_ticks(&scene.clock.cell.snapshot()) - now_ticks - 12_000);
+    let end_ticks = end_ticks(&scene.clock.cell().snapshot());
+    scene.time.pass(end_ticks - now_ticks - 12_000);
     (scene, control)
 }
 
@@ -148,7 +148,8 @@ fn rule_6_no_first_line_is_below_a_reading_without_a_line() {
         let (scene, mut control) = Scene::without_line();
         let reader = spawn(&scene, move |scene| {
             let view = scene.time.view(500);
-            let first = scene.clock.read_ordered_in_any_state(&view, &view);
+            let readings = scene.clock.readings();
+            let first = readings.read_ordered_in_any_state(&view, &view);
             if matches!(first.source, ReadingSource::Reference { .. }) {
                 seen.saw("no line first");
             }
@@ -173,8 +174,9 @@ fn stays_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             let view = time.view(1_000);
             let before = reading(clock, &view);
             assert!(clock.bar(&view, &view), "it was not barred");
-            assert_eq!(clock.read_ordered_ns(&view), None, "the clock is barred");
-            let after = clock.read_ordered_in_any_state(&view, &view);
+            let readings = clock.readings();
+            assert_eq!(readings.read_ordered_ns(&view), None, "the clock is barred");
+            let after = readings.read_ordered_in_any_state(&view, &view);
             assert!(
                 matches!(after.source, ReadingSource::Reference { .. }),
                 "{after:?}"
@@ -184,7 +186,7 @@ fn stays_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
         let iteration = scene.iterate(&mut control);
         closer.join().unwrap();
         note(seen, &scene.clock, iteration.outcome);
-        let state = scene.clock.cell.load();
+        let state = scene.clock.cell().load();
         assert!(
             state.is_barred() && state.phase() == Phase::NoLine,
             "{state:?}"

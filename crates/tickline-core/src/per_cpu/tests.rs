@@ -159,7 +159,7 @@ fn a_pass_with_other_resolutions_begins_the_loop_anew() {
     calibrate_in_pass(&mut calibration, resolutions, board, clocks);
     resolutions.reference_ns = 20_000;
     calibrate_in_pass(&mut calibration, resolutions, board, clocks);
-    assert!(!clocks[0].cell.load().is_published());
+    assert!(!clocks[0].cell().load().is_published());
 }
 
 /// The readings of the fast path. Each returns ns of the reference.
@@ -255,16 +255,17 @@ fn a_migration_never_ends_a_cpus_line() {
             );
         });
         assert!(steps >= 4, "{steps} steps");
-        assert!(clocks.iter().all(|clock| clock.cell.load().is_published()));
+        let has_line = |clock: &SharedClock<HookedCell>| clock.cell().load().is_published();
+        assert!(clocks.iter().all(has_line));
     }
 }
 
 /// Replaces a clock's line by one of `ns` per 10 ticks, where the old line has 10 ns. The two meet
 /// at the present tick.
 fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
-    let old = clock.cell.snapshot();
+    let old = clock.cell().snapshot();
     let ticks = board.machine.now();
-    let replacing = clock.announce(&old).unwrap().state;
+    let replacing = clock.readings().announce(&old).unwrap().state;
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
     let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.ns_at(ticks))));
@@ -273,8 +274,9 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
         start_ticks: ticks,
         window_ticks: 1 << 20,
     };
-    let bounds = clock.cell.slot(old.state).bounds();
-    assert!(clock.cell.publish(replacing, &NextLine::new(line, bounds)));
+    let bounds = clock.cell().slot(old.state).bounds();
+    let next = NextLine::new(line, bounds);
+    assert!(clock.cell().publish(replacing, &next));
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that
@@ -352,13 +354,13 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
         );
         seen
     };
-    let published = clocks[0].event_count(Event::Replacement);
+    let published = clocks[0].readings().event_count(Event::Replacement);
     let (seen, _) = interrupted(board.machine, is_publish, read, || {
         calibrate(board, clocks, &mut calibrations, 0)
     });
-    assert_eq!(clocks[0].event_count(Event::Help), 1);
+    assert_eq!(clocks[0].readings().event_count(Event::Help), 1);
     assert_eq!(
-        clocks[0].event_count(Event::Replacement),
+        clocks[0].readings().event_count(Event::Replacement),
         published,
         "the late line was published"
     );
@@ -442,7 +444,7 @@ fn a_cpu_that_is_not_calibrated_falls_back_alone() {
         matches!(reading.source, ReadingSource::Reference { .. }),
         "{reading:?}"
     );
-    let expiries = [0, 1].map(|cpu| clocks[cpu].event_count(Event::Expiry));
+    let expiries = [0, 1].map(|cpu| clocks[cpu].readings().event_count(Event::Expiry));
     assert_eq!(expiries, [0, 1]);
 }
 
@@ -457,7 +459,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
     loop {
         let (board, clocks, mut calibrations) = steady_board(PlainRead::One);
         board.machine.pass(INTERVAL_NS - 100_000_000);
-        let other = clocks[1].cell.snapshot();
+        let other = clocks[1].cell().snapshot();
         let before = read_ordered_on_this_cpu(clocks, board, board.machine)
             .unwrap()
             .reading
@@ -484,9 +486,9 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
         let is_by_line = matches!(reading.source, ReadingSource::Line { .. });
         let limit_ns = if is_by_line { 100 } else { 2_000_000 };
         assert!(ahead_ns < limit_ns, "step {step}: {ahead_ns} ns ahead");
-        let disruptions = clocks[0].event_count(Event::Disruption);
+        let disruptions = clocks[0].readings().event_count(Event::Disruption);
         assert_eq!(disruptions, 0, "step {step}: a sample came of it");
-        assert_eq!(clocks[1].cell.snapshot(), other, "step {step}");
+        assert_eq!(clocks[1].cell().snapshot(), other, "step {step}");
         if steps.get() <= step {
             break;
         }

@@ -11,7 +11,7 @@ crate::named! {
     ///
     /// let clock = SharedClock::new(LineCell::new());
     /// for event in Event::ALL.iter().copied() {
-    ///     assert_eq!(clock.event_count(event), 0, "{}", event.code());
+    ///     assert_eq!(clock.readings().event_count(event), 0, "{}", event.code());
     /// }
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 /// use tickline_core::shared::SharedClock;
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-/// assert_eq!(CLOCK.figures().last_line, None, "no `Control` has published a line yet");
+/// assert_eq!(CLOCK.readings().figures().last_line, None, "no `Control` has published a line yet");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -72,7 +72,7 @@ pub enum ReadingSource {
 /// /// How far the reading was raised above the reference, so that it is not below an earlier one,
 /// /// ns. `None` if it came from a line.
 /// fn raised_ns(clock: &SharedClock, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
-///     let reading = clock.read_ordered_in_any_state(counter, reference);
+///     let reading = clock.readings().read_ordered_in_any_state(counter, reference);
 ///     match reading.source {
 ///         ReadingSource::Line { .. } => None,
 ///         ReadingSource::Reference { reference_ns } => Some(reading.ns - reference_ns),
@@ -109,7 +109,7 @@ impl SlowReading {
 ///
 /// /// The largest distance of a reading from the reference, ns; `None` without a line.
 /// fn largest_error_ns(clock: &SharedClock, counter: &impl Counter) -> Option<i64> {
-///     let reading = clock.read_ordered_bounded(counter)?;
+///     let reading = clock.readings().read_ordered_bounded(counter)?;
 ///     let range = reading.monotonic_range();
 ///     Some((reading.ns - range.earliest_ns).max(range.latest_ns - reading.ns))
 /// }
@@ -194,7 +194,8 @@ impl<S: StateCell> Readings<S> {
     /// # }
     /// # let (counter, reference) = (Machine, Machine);
     /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-    /// assert_eq!(CLOCK.now_ordered_ns(&counter, &reference), 7_000, "no line yet: by the reference");
+    /// let now_ns = CLOCK.readings().now_ordered_ns(&counter, &reference);
+    /// assert_eq!(now_ns, 7_000, "no line yet: by the reference");
     /// ```
     #[must_use]
     pub fn now_ordered_ns(&self, counter: &impl Counter, reference: &impl Reference) -> i64 {
@@ -237,7 +238,7 @@ impl<S: StateCell> Readings<S> {
     /// #     fn unix_ns(&self) -> i64 { 1_000_000_007_000 }
     /// # }
     /// # let (clock, counter, reference) = (SharedClock::new(LineCell::new()), Machine, Machine);
-    /// let unix_ns = clock.read_unix_ns(&counter).unwrap_or_else(|| reference.unix_ns());
+    /// let unix_ns = clock.readings().read_unix_ns(&counter).unwrap_or_else(|| reference.unix_ns());
     /// # assert_eq!(unix_ns, 1_000_000_007_000);
     /// ```
     #[inline(always)]
@@ -448,14 +449,14 @@ mod tests {
     fn replacing() -> Snapshot {
         let (_, clock, _) = steady_clock();
         clock.swap_to(LineState::replacing);
-        clock.cell.snapshot()
+        clock.cell().snapshot()
     }
 
     /// A state whose first line is being published.
     fn first_publication() -> Snapshot {
         let (_, clock, _) = new_clock();
         clock.swap_to(LineState::first_publication);
-        clock.cell.snapshot()
+        clock.cell().snapshot()
     }
 
     /// Whether a reader that has found `state` still waits after `waited_ticks`.
@@ -528,7 +529,7 @@ mod tests {
             loads == 3
         };
         interrupted(machine, is_third_load, || clock.end_line(), || clock.slow());
-        assert_eq!(clock.event_count(Event::Help), 0);
+        assert_eq!(clock.readings().event_count(Event::Help), 0);
     }
 
     #[test]
@@ -536,7 +537,9 @@ mod tests {
         let (machine, clock, _) = steady_clock();
         clock.swap_to(LineState::replacing);
         assert_eq!(
-            clock.read_ordered_bounded_while_valid(machine, machine),
+            clock
+                .readings()
+                .read_ordered_bounded_while_valid(machine, machine),
             None
         );
     }

@@ -88,9 +88,9 @@ fn impatient(machine: &'static Machine) -> impl Counter {
 #[test]
 fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
     let (machine, clock) = clock_with_line();
-    let line = clock.cell.snapshot();
+    let line = clock.cell().snapshot();
     let last_ns = line.ns_at(machine.now());
-    let state = &clock.cell.state;
+    let state = &clock.cell().state;
     for _ in 0..STOPPED {
         assert!(
             state
@@ -98,7 +98,8 @@ fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
                 .is_some()
         );
     }
-    let replacing = clock.announce(&line).expect("no other thread swaps").state;
+    let replacing = clock.readings().announce(&line);
+    let replacing = replacing.expect("no other thread swaps").state;
     for _ in 0..STOPPED {
         let mark_ns = line.ns_at(machine.now());
         assert!(
@@ -107,8 +108,9 @@ fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
                 .is_some()
         );
     }
-    let reading = clock.read_ordered_in_any_state(&impatient(machine), machine);
-    assert_eq!(clock.cell.load().phase(), Phase::NoLine);
+    let readings = clock.readings();
+    let reading = readings.read_ordered_in_any_state(&impatient(machine), machine);
+    assert_eq!(clock.cell().load().phase(), Phase::NoLine);
     assert!(reading.ns >= last_ns, "{} after {last_ns}", reading.ns);
 }
 
@@ -116,8 +118,8 @@ fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
 #[test]
 fn rule_8_threads_that_are_stopped_within_a_swap_keep_no_clock_unbarred() {
     let (machine, clock) = clock_with_line();
-    let line = clock.cell.snapshot();
-    let state = &clock.cell.state;
+    let line = clock.cell().snapshot();
+    let state = &clock.cell().state;
     for _ in 0..STOPPED {
         assert!(state.begin_swap(line.state, line.state.barred()).is_some());
     }
@@ -132,9 +134,9 @@ fn rule_8_threads_that_are_stopped_within_a_swap_keep_no_clock_unbarred() {
         );
     }
     clock.bar(&impatient(machine), machine);
-    let state = clock.cell.load();
+    let state = clock.cell().load();
     assert_eq!((state.phase(), state.is_barred()), (Phase::NoLine, true));
-    assert_eq!(clock.read_ordered_ns(machine), None);
+    assert_eq!(clock.readings().read_ordered_ns(machine), None);
     assert!(clock.unbar(&impatient(machine), machine));
 }
 
@@ -166,16 +168,16 @@ fn rule_7_no_first_line_is_published_below_a_mark_that_has_risen() {
 fn rule_7_a_mark_that_rises_leaves_no_first_publication_behind() {
     let (machine, clock, mut control) = new_clock();
     let is_announced =
-        |step| step == Step::Reference && clock.cell.load().phase() == Phase::FirstPublication;
+        |step| step == Step::Reference && clock.cell().load().phase() == Phase::FirstPublication;
     let raise = || {
         // ORDERING: Relaxed, one thread plays all parts.
-        clock.cell.state.mark().fetch_max(0, Ordering::Relaxed);
+        clock.cell().state.mark().fetch_max(0, Ordering::Relaxed);
     };
     let iterate_to_a_line = || {
         for _ in 0..200 {
             let iteration = control.iterate(clock, machine, machine);
-            assert_ne!(clock.cell.load().phase(), Phase::FirstPublication);
-            if clock.cell.load().is_published() {
+            assert_ne!(clock.cell().load().phase(), Phase::FirstPublication);
+            if clock.cell().load().is_published() {
                 return;
             }
             machine.pass(iteration.next_in_ns);

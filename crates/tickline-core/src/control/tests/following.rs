@@ -20,6 +20,7 @@ fn a_suspend_while_calibrating_makes_no_line() {
         for iteration in 0..80 {
             clock.iterations(1, &mut control);
             let error = clock
+                .readings()
                 .read_ns(machine)
                 .map_or(0, |ns| ns - machine.truth_ns());
             assert!(
@@ -29,7 +30,7 @@ fn a_suspend_while_calibrating_makes_no_line() {
             );
         }
         assert!(
-            clock.read_ns(machine).is_some(),
+            clock.readings().read_ns(machine).is_some(),
             "no line, {asleep_ns} ns asleep after {before} iterations"
         );
     }
@@ -76,6 +77,7 @@ impl Stopped {
         assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
         let now_ns = self
             .clock
+            .readings()
             .read_ordered_in_any_state(&self.counter(), self.machine)
             .ns;
         let lead_ns = now_ns - self.machine.truth_ns();
@@ -138,7 +140,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
             machine.pass(INTERVAL_NS - 1_000);
         }
         let dither = |control: &Control, over_ns| control.stability.allowance(None, over_ns).dither;
-        let last_line = clock.figures().last_line.expect("a line");
+        let last_line = clock.readings().figures().last_line.expect("a line");
         assert!(last_line.max_drift_ppb < 480 && dither(&control, INTERVAL_NS) > FixedNs::ZERO);
         // The rate changes a microsecond before the iteration, so that the sample does not show the
         // change.
@@ -213,10 +215,10 @@ impl Disturbed {
         let allowance = control.stability.allowance(fit.as_ref(), over_ns);
         Self {
             counted: Counted {
-                rate_changes: clock.event_count(Event::RateChange),
-                bound_violations: clock.event_count(Event::BoundViolation),
-                disruptions: clock.event_count(Event::Disruption),
-                unix_steps: clock.event_count(Event::UnixStep),
+                rate_changes: clock.readings().event_count(Event::RateChange),
+                bound_violations: clock.readings().event_count(Event::BoundViolation),
+                disruptions: clock.readings().event_count(Event::Disruption),
+                unix_steps: clock.readings().event_count(Event::UnixStep),
             },
             max_drift_ppb: allowance.max_drift_ppb,
         }
@@ -333,14 +335,14 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
         machine.pass(iteration.next_in_ns + 5_000_000);
     };
     (0..200).for_each(|_| late_iteration());
-    let before = clock.event_count(Event::Expiry);
+    let before = clock.readings().event_count(Event::Expiry);
     for iteration in 0..200 {
         // Just after a change lines are short, because one sample does not show the rate. Such
         // short lines may end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_iteration();
     }
-    let expiries = clock.event_count(Event::Expiry) - before;
+    let expiries = clock.readings().event_count(Event::Expiry) - before;
     assert!(expiries <= 2, "{expiries} lines ended");
 }
 
@@ -414,7 +416,7 @@ fn a_new_loop_does_not_go_on_with_the_slope_of_an_existing_line() {
     machine.suspend(100_000_000);
     _ = clock.iterate(&mut control);
     assert!(
-        clock.cell.snapshot().slope().to_hz() > 1_100_000_000,
+        clock.cell().snapshot().slope().to_hz() > 1_100_000_000,
         "it removes no offset"
     );
     machine.pass(20_000);
@@ -424,7 +426,7 @@ fn a_new_loop_does_not_go_on_with_the_slope_of_an_existing_line() {
         control.iterate(clock, machine, machine).outcome,
         Outcome::Calibrating
     );
-    assert_eq!(clock.cell.load().phase(), Phase::NoLine);
+    assert_eq!(clock.cell().load().phase(), Phase::NoLine);
     clock.make_steady(&mut control);
     assert!(bounds_hold(clock, machine, machine), "no line again");
     assert!(clock.by_line() >= Some(before));
@@ -438,11 +440,11 @@ fn a_first_line_does_not_outlast_its_interval() {
     let (machine, clock, mut control) = new_clock();
     machine.suspends_ticks.set(40_000_000);
     control.config.interval_ns = 1_000_000;
-    while clock.event_count(Event::FirstPublication) == 0 {
+    while clock.readings().event_count(Event::FirstPublication) == 0 {
         assert!(machine.truth_ns() < 1 << 40, "no line");
         clock.iterations(1, &mut control);
     }
-    let window_ticks = clock.cell.snapshot().valid_ticks() / 2;
+    let window_ticks = clock.cell().snapshot().valid_ticks() / 2;
     assert!(window_ticks <= 2_000_000, "a window of {window_ticks} ns");
 }
 
@@ -461,7 +463,7 @@ fn the_bounds_hold_while_the_slope_is_uncertain() {
         checked += u32::from(bounds_hold(clock, machine, machine));
     }
     assert!(checked > 15, "{checked} readings");
-    assert_eq!(clock.event_count(Event::BoundViolation), 0);
+    assert_eq!(clock.readings().event_count(Event::BoundViolation), 0);
 }
 
 /// A reading shows the tick at which a coarse counter last moved, and the reference has run on
@@ -497,7 +499,7 @@ fn a_late_replacement_does_not_swing() {
     let lead_ns = clock.lead_ns();
     assert!((29_000..31_000).contains(&lead_ns), "{lead_ns} ns");
     assert_eq!(clock.iterate(&mut control).outcome, Outcome::Published);
-    machine.pass(clock.cell.snapshot().valid_ticks() - 15_000);
+    machine.pass(clock.cell().snapshot().valid_ticks() - 15_000);
     let reading = clock.slow();
     assert!(
         matches!(reading.source, ReadingSource::Line { .. }),
@@ -539,6 +541,7 @@ fn a_slow_machine_gets_a_line() {
         clock.by_line().is_some() && error_ns.abs() <= 8_000,
         "{error_ns} ns"
     );
-    let events = [Event::FirstPublication, Event::Expiry].map(|event| clock.event_count(event));
+    let readings = clock.readings();
+    let events = [Event::FirstPublication, Event::Expiry].map(|event| readings.event_count(event));
     assert_eq!(events, [1, 0]);
 }

@@ -18,16 +18,16 @@ fn clock_of_a_slow_machine() -> (&'static Machine, &'static HookedClock, Control
 #[test]
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
     let (_, clock, _) = clock_of_a_slow_machine();
-    assert_eq!(clock.event_count(Event::Replacement), 0);
+    assert_eq!(clock.readings().event_count(Event::Replacement), 0);
 }
 
 #[test]
 fn the_figure_of_a_sample_that_is_too_old_stays_until_the_machine_is_quick() {
     let (machine, clock, mut control) = clock_of_a_slow_machine();
-    assert!(clock.figures().too_old_sample.is_some());
+    assert!(clock.readings().figures().too_old_sample.is_some());
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
-    assert_eq!(clock.figures().too_old_sample, None);
+    assert_eq!(clock.readings().figures().too_old_sample, None);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_machine_that_is_quick_again_gets_a_line() {
     let (machine, clock, mut control) = clock_of_a_slow_machine();
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
-    assert!(clock.read_ns(machine).is_some());
+    assert!(clock.readings().read_ns(machine).is_some());
 }
 
 /// Symptom, by reading: after four preemptions in the hours since the last line, the status said
@@ -51,14 +51,15 @@ fn samples_are_too_old_only_in_iterations_in_a_row() {
         clock.bar(machine, machine);
         clock.iterations(1, &mut control);
         clock.unbar(machine, machine);
-        assert!(clock.figures().too_old_sample.is_none());
+        assert!(clock.readings().figures().too_old_sample.is_none());
     }
 }
 
 #[test]
 fn the_figures_have_the_age_of_samples_that_are_too_old() {
     let (_, clock, _) = clock_of_a_slow_machine();
-    let sample = clock.figures().too_old_sample.expect("samples are too old");
+    let figures = clock.readings().figures();
+    let sample = figures.too_old_sample.expect("samples are too old");
     assert!(sample.age_ns > sample.limit_ns, "{sample:?}");
     assert!(sample.limit_ns.abs_diff(500_000) < 5_000, "{sample:?}");
 }

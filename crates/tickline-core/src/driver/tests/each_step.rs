@@ -178,7 +178,7 @@ fn a_disable_before_any_step_of_a_driver_counts() {
         let process = &interrupted.process;
         assert!((0..20).all(|_| process.iterate() != Some(Outcome::Published)));
         assert_eq!(process.clock.stage(), Stage::Disabled, "step {step}");
-        assert!(process.clock.shared.cell.load().is_barred());
+        assert!(process.clock.shared.cell().load().is_barred());
     });
 }
 
@@ -195,7 +195,7 @@ fn a_change_to_the_cpus_lines_before_any_step_of_a_driver_counts() {
         assert_eq!(process.drive(Cadence::Scheduled), None);
         let kind = process.clock.usable_line_kind();
         assert_eq!(kind, Some(LineKind::PerCpu), "step {step}");
-        assert!(!process.clock.shared.cell.load().is_published());
+        assert!(!process.clock.shared.cell().load().is_published());
     });
 }
 

@@ -51,7 +51,7 @@ fn no_common_line_comes_beside_those_of_the_cpus() {
         process.machine().pass(CONFIG.interval_ns);
         process.iterate().is_none()
     }));
-    assert!(!process.clock.shared.cell.load().is_published());
+    assert!(!process.clock.shared.cell().load().is_published());
 }
 
 /// The judgement has begun the loop with another interval and cadence.

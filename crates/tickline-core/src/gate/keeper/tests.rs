@@ -116,18 +116,18 @@ impl Kept {
     fn access(&self) -> Access<'_, HookedCell, Machine, Machine> {
         Access {
             shared: &self.clock,
-            counter: self.clock.cell.machine,
-            reference: self.clock.cell.machine,
+            counter: self.clock.cell().machine,
+            reference: self.clock.cell().machine,
         }
     }
 
     fn is_unbarred(&self) -> bool {
-        !self.clock.cell.load().is_barred()
+        !self.clock.cell().load().is_barred()
     }
 
     /// How often the clock was barred.
     fn bars(&self) -> u64 {
-        self.clock.event_count(Event::GateClosed)
+        self.clock.readings().event_count(Event::GateClosed)
     }
 
     fn disable(&self) {
@@ -193,14 +193,14 @@ impl Kept {
         work: impl FnOnce() -> T,
     ) -> Option<T> {
         let taken = leak(Cell::new(0));
-        self.clock.cell.machine.hooks.set(move |_| {
+        self.clock.cell().machine.hooks.set(move |_| {
             if taken.get() == step {
                 act(self);
             }
             taken.set(taken.get() + 1);
         });
         let result = work();
-        self.clock.cell.machine.hooks.clear();
+        self.clock.cell().machine.hooks.clear();
         (taken.get() > step).then_some(result)
     }
 }
@@ -214,12 +214,12 @@ fn rule_k1_disable_bars_the_clock_before_it_returns() {
     ] {
         let kept = Kept::unbarred();
         let steps = leak(Cell::new(0));
-        kept.clock.cell.machine.hooks.set(move |_| {
+        kept.clock.cell().machine.hooks.set(move |_| {
             assert_eq!(kept.keeper.stage(), stage, "{name}");
             steps.set(steps.get() + 1);
         });
         act(kept);
-        kept.clock.cell.machine.hooks.clear();
+        kept.clock.cell().machine.hooks.clear();
         assert!(steps.get() > 0 && !kept.is_unbarred(), "{name}");
     }
 }

@@ -48,6 +48,7 @@ impl Passes {
         {
             self.board.on.set(cpu);
             has_lines &= clock
+                .readings()
                 .read_ns(&PastRead(self.board.now_ordered().unwrap().ticks))
                 .is_some();
             if calibration.is_ready(machine.truth_ns()) {

@@ -2,6 +2,7 @@
 //! show, each with a sentence.
 
 use tickline::{ClockState, Event, Gate, Reason};
+use tickline_utc::UtcUnknown;
 
 use crate::measure::warp::{TRIES_AGAIN, WHY_NOT_COMPARED};
 use crate::utc_unknown;
@@ -79,10 +80,10 @@ pub(super) fn all() -> Vec<Entry> {
         kind: "Reason for the OS clock",
         sentence: of_reason(*reason),
     });
-    let unknown = utc_unknown::ALL.map(|why| Entry {
+    let unknown = UtcUnknown::EXAMPLES.iter().map(|why| Entry {
         code: why.code(),
         kind: "Reason why UTC is not known",
-        sentence: utc_unknown::in_full(why),
+        sentence: utc_unknown::in_full(*why),
     });
     states
         .chain(fallbacks)

@@ -26,11 +26,11 @@ fn no_kind_of_lines_is_usable_before_its_judgement_has_unbarred_the_clock() {
     for kind in KINDS {
         let begun = begin_for(kept, kind);
         assert_eq!(kept.keeper.usable_line_kind(), None);
-        kept.clock.cell.machine.hooks.set(|_| {
+        kept.clock.cell().machine.hooks.set(|_| {
             assert_eq!(kept.keeper.usable_line_kind(), None, "before a step");
         });
         assert_eq!(kept.conclude(begun, OPEN), Some(kind));
-        kept.clock.cell.machine.hooks.clear();
+        kept.clock.cell().machine.hooks.clear();
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
     }
 }
@@ -42,12 +42,12 @@ fn the_common_line_ends_before_readers_find_the_cpus_lines() {
         let begun = begin_for(kept, kind);
         let bars = kept.bars();
         let ended = u64::from(kind == LineKind::PerCpu);
-        kept.clock.cell.machine.hooks.set(move |_| {
+        kept.clock.cell().machine.hooks.set(move |_| {
             let is_found = kept.keeper.usable_line_kind().is_some();
             assert!(!is_found || kept.bars() - bars == ended, "{kind:?}");
         });
         assert_eq!(kept.conclude(begun, OPEN), Some(kind));
-        kept.clock.cell.machine.hooks.clear();
+        kept.clock.cell().machine.hooks.clear();
         assert_eq!(kept.bars() - bars, ended, "{kind:?}");
     }
 }
