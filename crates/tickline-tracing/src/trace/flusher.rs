@@ -4,12 +4,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use tickline::process_token;
 
+use super::readout::reader::Reader;
 use super::sys::stderr::try_say;
 
 /// The longest time that a program waits for the writer when it ends.
@@ -60,7 +61,7 @@ impl Flusher {
     /// [`Failed`](Flushed::Failed) at once in a forked child, and after an error of a write.
     pub fn flush(&self, timeout: Duration) -> Flushed {
         let number = self.requests.request();
-        self.requests.wake_writer();
+        self.requests.writer.wake();
         self.wait(number, timeout)
     }
 
@@ -153,18 +154,19 @@ pub(super) struct FlushRequests {
     /// The error by which the writer has ended, until the user has it: by a line on standard error,
     /// or by `finish`.
     error: Mutex<Option<String>>,
-    /// The writer; empty until it begins.
-    pub(super) writer: OnceLock<Thread>,
+    /// The writer: the reader of the trace's recorder.
+    writer: Arc<Reader>,
 }
 
 pub(super) const ENDED: u64 = u64::MAX;
 pub(super) const FAILED: u64 = ENDED - 1;
 
 impl FlushRequests {
-    /// Those of a trace, whose file has this path.
-    pub(super) fn of(path: Option<&Path>) -> Self {
+    /// Those of a trace with this writer, whose file has this path.
+    pub(super) fn of(writer: Arc<Reader>, path: Option<&Path>) -> Self {
         Self {
             path: path.map(Path::to_owned),
+            writer,
             ..Self::default()
         }
     }
@@ -174,11 +176,6 @@ impl FlushRequests {
         // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
         // earlier records of the requesting thread.
         self.requested.fetch_add(1, Ordering::Release) + 1
-    }
-
-    /// Wakes the writer. One that has not begun will see the request.
-    pub(super) fn wake_writer(&self) {
-        self.writer.get().into_iter().for_each(Thread::unpark);
     }
 
     /// What has become of the request with this number; `None` if the writer has not come to it.

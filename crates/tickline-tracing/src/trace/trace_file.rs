@@ -361,7 +361,7 @@ impl TraceFileBuilder {
         path: Option<&Path>,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
-        let requests = Arc::new(FlushRequests::of(path));
+        let requests = Arc::new(FlushRequests::of(Arc::clone(&recorder.reader), path));
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || writer::write(output, format, &recorded, &requested, self.flush_every);
         let thread = WriterThread::start(c"tickline-trace", write)?;
@@ -492,7 +492,7 @@ impl TraceFileGuard {
             ));
         }
         self.recorder.end();
-        self.flusher.requests.wake_writer();
+        self.recorder.wake_reader();
         thread
             .join()
             .unwrap_or_else(|| Err(io::Error::other(writer::PANICKED)))

@@ -10,6 +10,7 @@
 mod black_box;
 #[cfg(unix)]
 mod black_box_path;
+mod both_formats;
 mod common;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod cpu_counter;

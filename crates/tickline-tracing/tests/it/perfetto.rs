@@ -1,4 +1,5 @@
-//! Traces in Perfetto's format, as types from Perfetto's own schema read them.
+//! Traces in Perfetto's format, as types from Perfetto's own schema read them. What JSON has, too,
+//! is in `both_formats.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, mpsc};
@@ -8,10 +9,8 @@ use std::{fs, io};
 use serde_json::json;
 use tempfile::tempdir;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{
-    Flushed, TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks,
-};
-use tracing::{debug_span, info, info_span};
+use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks};
+use tracing::{info, info_span};
 
 use crate::common::{MockHand, START_NS, on_thread, run_timed};
 use crate::perfetto_view::View;
@@ -57,61 +56,10 @@ fn the_setting_chooses_the_format_against_the_extension() {
     assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
 }
 
-/// The trace of two busy intervals of a span `outer`, which has values of several types. The span
-/// `inner` is within the first.
-fn nested() -> View {
-    let (_, view) = traced(TraceFile::builder().with_fields(), |hand| {
-        let outer = info_span!(
-            "outer",
-            small = 7,
-            negative = -7,
-            flag = true,
-            half = 0.5,
-            text = "ü"
-        );
-        outer.in_scope(|| {
-            hand.advance_ns(1);
-            debug_span!("inner", large = u64::MAX).in_scope(|| hand.advance_ns(20));
-            outer.in_scope(|| hand.advance_ns(300));
-        });
-        hand.advance_ns(4_000);
-        outer.in_scope(|| hand.advance_ns(50_000));
-    });
-    view
-}
-
-#[test]
-fn busy_intervals_are_exact() {
-    let view = nested();
-    let times = |name: &str| {
-        let spans = view.named(name).into_iter();
-        spans
-            .map(|(start_ns, end_ns, _)| [start_ns, end_ns])
-            .collect::<Vec<_>>()
-    };
-    let outer = [
-        [START_NS, START_NS + 321],
-        [START_NS + 4_321, START_NS + 54_321],
-    ];
-    assert_eq!(times("outer"), outer);
-    assert_eq!(times("inner"), [[START_NS + 1, START_NS + 21]]);
-}
-
-#[test]
-fn values_keep_their_types() {
-    let view = nested();
-    let args = |name: &str| {
-        let spans = view.named(name).into_iter();
-        spans.map(|(.., args)| args).collect::<Vec<_>>()
-    };
-    let outer = json!({ "small": 7, "negative": -7, "flag": true, "half": 0.5, "text": "ü" });
-    assert_eq!(args("outer"), [outer.clone(), outer]);
-    assert_eq!(args("inner"), [json!({ "large": u64::MAX })]);
-}
-
 #[test]
 fn the_category_of_a_span_is_its_module() {
-    assert_eq!(nested().slices[0].category, "it::perfetto");
+    let (_, view) = traced(TraceFile::builder(), |_| info_span!("work").in_scope(|| ()));
+    assert_eq!(view.slices[0].category, "it::perfetto");
 }
 
 /// The trace of a span on another thread.
@@ -211,47 +159,24 @@ fn a_span_that_ends_on_another_thread_is_whole() {
     );
 }
 
-/// The trace of three events: with a message and a field, with a message that is a number, and
-/// without a message.
-fn three_events() -> (TraceSummary, View) {
-    let builder = TraceFile::builder().with_fields().with_source_locations();
-    traced(builder, |hand| {
-        hand.advance_ns(7);
-        info!(rows = 3, "read \"{}\"", "all");
-        info!(message = 5);
-        info!(answer = 42);
-    })
-}
-
-#[test]
-fn events_are_counted_instants() {
-    let (summary, view) = three_events();
-    assert_eq!((summary.events, view.instants.len()), (3, 3));
-}
-
-#[test]
-fn events_have_their_messages_for_names() {
-    let (_, view) = three_events();
-    assert_eq!(view.instants[0].name, "read \"all\"");
-    assert_eq!(view.instants[1].name, "5");
-    assert!(view.instants[2].name.starts_with("event "));
-}
-
-#[test]
-fn an_event_has_its_time() {
-    assert_eq!(three_events().1.instants[0].start_ns, START_NS + 7);
-}
-
-#[test]
-fn an_event_has_its_fields() {
-    assert_eq!(three_events().1.instants[0].args, json!({ "rows": 3 }));
+/// The trace of an event with a field, and with its source location.
+fn event_with_source_location() -> View {
+    let builder = TraceFile::builder().with_source_locations();
+    let (_, view) = traced(builder, |_| info!(rows = 3, "read"));
+    view
 }
 
 #[test]
 fn an_event_has_its_source_location() {
-    let (_, view) = three_events();
+    let view = event_with_source_location();
     let source = view.instants[0].source.as_ref().unwrap();
     assert!(source.contains("tests/it/perfetto.rs:"), "{source}");
+}
+
+#[test]
+fn a_source_location_is_no_argument() {
+    let view = event_with_source_location();
+    assert_eq!(view.instants[0].args, json!({ "rows": 3 }));
 }
 
 #[test]
@@ -260,38 +185,6 @@ fn an_event_in_a_request_is_on_the_track_of_its_span() {
         info_span!("request").in_scope(|| info!("told"));
     });
     assert_eq!(view.instants[0].track, view.slices[0].track);
-}
-
-/// The trace of two events with counters: the first has nothing else, the second has a message.
-fn two_events_with_counters() -> (TraceSummary, View) {
-    traced(TraceFile::builder(), |hand| {
-        info!(counter.queue = 3);
-        hand.advance_ns(5);
-        info!(counter.queue = -1, counter.load = 0.5, "balanced");
-    })
-}
-
-#[test]
-fn numbers_with_the_prefix_are_counters() {
-    let (_, view) = two_events_with_counters();
-    let values = |name: &str| {
-        let of_name = view
-            .counters
-            .iter()
-            .filter(|(track, ..)| view.tracks[track].name == name && view.tracks[track].is_counter);
-        of_name
-            .map(|(_, ns, value)| (*ns, *value))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(values("queue"), [(START_NS, 3.0), (START_NS + 5, -1.0)]);
-    assert_eq!(values("load"), [(START_NS + 5, 0.5)]);
-}
-
-#[test]
-fn an_event_with_counters_alone_is_counted_but_not_shown() {
-    let (summary, view) = two_events_with_counters();
-    let instants: Vec<_> = view.instants.iter().map(|event| &*event.name).collect();
-    assert_eq!((summary.events, &instants[..]), (2, &["balanced"][..]));
 }
 
 /// The names of a callsite come with its first event that is shown.
@@ -461,26 +354,6 @@ fn the_trace_of_a_black_box_has_only_its_own_clock() {
 fn a_black_box_becomes_a_trace_in_json() {
     let json = of_a_black_box(TraceFormat::Json);
     assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok());
-}
-
-#[test]
-fn after_a_flush_the_file_has_all_earlier_records() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("trace.pftrace");
-    let builder = TraceFile::builder().flush_every(Duration::MAX);
-    let (trace, guard) = builder.create(&path).unwrap();
-    run_timed(trace, || {
-        let _outer = info_span!("outer").entered();
-        for round in 1..=5 {
-            let _inside = info_span!("work").entered();
-            assert_eq!(
-                guard.flusher().flush(Duration::from_secs(60)),
-                Flushed::Written
-            );
-            let view = View::of(&fs::read(&path).unwrap());
-            assert_eq!((view.open.len(), view.slices.len()), (2, round - 1));
-        }
-    });
 }
 
 #[test]

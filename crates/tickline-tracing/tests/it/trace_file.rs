@@ -1,4 +1,5 @@
-//! Trace files are whole, in order and balanced, even if the rings are too small.
+//! Trace files in JSON are whole, in order and balanced, even if the rings are too small.
+//! What Perfetto's format has, too, is in `both_formats.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
@@ -14,8 +15,8 @@ use crate::trace_view::{Trace, stuck, traced};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::trace_file::{Flushed, TraceFile, TraceFileGuard, TraceSummary, Tracks};
-use tracing::{debug_span, info_span};
+use tickline_tracing::trace_file::{TraceFile, TraceFileGuard, TraceSummary, Tracks};
+use tracing::info_span;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -61,60 +62,11 @@ fn a_trace_is_the_same_if_the_times_are_for_sinks_only() {
     }
 }
 
-/// A text with all characters that JSON escapes.
-const TEXT: &str = "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}\\";
-
-/// The trace of two busy intervals of a span with fields, the first around a span `inner`.
-fn nested() -> (TraceSummary, Vec<Value>, Trace) {
-    traced(TraceFile::builder().with_fields(), |hand| {
-        let outer = info_span!(
-            "outer \"quoted\"",
-            args = 7,
-            text = TEXT,
-            flag = true,
-            half = 0.5
-        );
-        outer.in_scope(|| {
-            hand.advance_ns(1);
-            debug_span!("inner").in_scope(|| hand.advance_ns(20));
-            outer.in_scope(|| hand.advance_ns(300));
-        });
-        hand.advance_ns(4_000);
-        outer.in_scope(|| hand.advance_ns(50_000));
-    })
-}
-
-#[test]
-fn busy_intervals_are_exact() {
-    let (_, _, trace) = nested();
-    let times = |slice: &Value| json!([slice[0], slice[1], slice[2]]);
-    let expected = [
-        json!(["inner", 1_000_000.001, 1_000_000.021]),
-        json!(["outer \"quoted\"", 1_000_000.0, 1_000_000.321]),
-        json!(["outer \"quoted\"", 1_000_004.321, 1_000_054.321]),
-    ];
-    assert_eq!(trace.slices.iter().map(times).collect::<Vec<_>>(), expected);
-}
-
-#[test]
-fn values_keep_their_types_and_texts_all_characters() {
-    let (_, _, trace) = nested();
-    let args: Vec<_> = trace.slices.iter().map(|slice| &slice[3]).collect();
-    let of_outer = json!({ "args": 7, "text": TEXT, "flag": true, "half": 0.5 });
-    assert_eq!(args, [&json!(null), &of_outer, &of_outer]);
-}
-
-#[test]
-fn the_summary_counts_busy_intervals() {
-    let (summary, ..) = nested();
-    assert_eq!((summary.intervals, summary.unended_intervals), (3, 0));
-}
-
 /// Only on Linux is the thread's number that of the system.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_thread_has_the_systems_number() {
-    let (_, events, _) = nested();
+    let (_, events, _) = traced(TraceFile::builder(), |_| info_span!("work").in_scope(|| ()));
     let system = fs::read_link("/proc/thread-self").unwrap();
     let thread = events.last().unwrap()["tid"].to_string();
     assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
@@ -263,33 +215,9 @@ fn a_file_from_eight_threads_is_balanced() {
     );
 }
 
-fn of_file(path: &Path, end: &str) -> Trace {
-    let text = fs::read_to_string(path).unwrap() + end;
-    Trace::from_events(&serde_json::from_str::<Vec<_>>(&text).unwrap())
-}
-
-#[test]
-fn after_a_flush_the_file_has_all_earlier_records() {
-    let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (trace, guard) = TraceFile::builder()
-        .flush_every(Duration::MAX)
-        .create(&path)
-        .unwrap();
-    run_timed(trace, || {
-        let _outer = info_span!("outer").entered();
-        for round in 1..=5 {
-            let _inside = info_span!("work").entered();
-            assert_eq!(
-                guard.flusher().flush(Duration::from_secs(60)),
-                Flushed::Written
-            );
-            let trace = of_file(&path, "]");
-            assert_eq!(
-                (trace.open(), trace.slices.len()),
-                (vec!["outer", "work"], round - 1)
-            );
-        }
-    });
+fn of_file(path: &Path) -> Trace {
+    let bytes = fs::read(path).unwrap();
+    Trace::from_events(&serde_json::from_slice::<Vec<_>>(&bytes).unwrap())
 }
 
 /// The summary and the trace of a span in an open span with a field.
@@ -302,7 +230,7 @@ fn within_an_open_span() -> (TraceSummary, Trace) {
         info_span!("work").in_scope(|| ());
         summary = Some(guard.finish().unwrap());
     });
-    (summary.unwrap(), of_file(&path, ""))
+    (summary.unwrap(), of_file(&path))
 }
 
 #[test]
@@ -335,7 +263,7 @@ fn spans_after_the_end_are_not_in_the_file() {
         drop(guard);
         info_span!("after").in_scope(|| ());
     });
-    let trace = of_file(&path, "");
+    let trace = of_file(&path);
     let names: Vec<_> = trace.slices.iter().map(|slice| &slice[0]).collect();
     assert_eq!(names, ["before"]);
 }
@@ -373,47 +301,6 @@ fn recorded_values_are_at_the_next_end_of_a_busy_interval() {
     let args: Vec<_> = trace.slices.iter().map(|slice| &slice[3]).collect();
     let with = |route: &str, status: u64| json!({ "route": route, "status": status });
     assert_eq!(args, [&with("/", 200), &with("/", 500), &with("/b", 500)]);
-}
-
-/// The summary and the instants of three events: with a message and a field, with a message that is
-/// a number, and without a message.
-fn three_events() -> (TraceSummary, Vec<Value>) {
-    let (summary, mut events, _) = traced(TraceFile::builder().with_fields(), |hand| {
-        hand.advance_ns(7);
-        tracing::info!(rows = 3, "read \"{}\"", "all");
-        tracing::info!(message = 5);
-        tracing::info!(answer = 42);
-    });
-    events.retain(|event| event["ph"] == "i");
-    (summary, events)
-}
-
-#[test]
-fn the_summary_counts_events() {
-    let (summary, _) = three_events();
-    assert_eq!((summary.intervals, summary.events), (0, 3));
-}
-
-#[test]
-fn events_have_their_messages_for_names() {
-    let (_, instants) = three_events();
-    assert_eq!(instants[0]["name"], "read \"all\"");
-    assert_eq!(instants[1]["name"], "5");
-    assert!(
-        instants[2]["name"].as_str().unwrap().starts_with("event "),
-        "{}",
-        instants[2]
-    );
-}
-
-#[test]
-fn an_event_has_its_time() {
-    assert_eq!(three_events().1[0]["ts"], json!(1_000_000.007));
-}
-
-#[test]
-fn an_event_has_its_fields() {
-    assert_eq!(three_events().1[0]["args"], json!({ "rows": 3 }));
 }
 
 /// Asserts that a trace has no spans, and a mark with the possible causes, if `run` gets its sink
@@ -462,42 +349,12 @@ fn a_trace_of_threads_without_an_entered_span_says_so() {
     assert_is_empty_and_says_why(|trace, _guard| run_timed(trace, || drop(info_span!("lost"))));
 }
 
-/// The summary and the trace of two events with counters: the first has nothing else, the second
-/// has a message.
-fn two_events_with_counters() -> (TraceSummary, Vec<Value>) {
-    let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (trace, guard) = TraceFile::builder().create(&path).unwrap();
-    run_timed(trace, || {
-        tracing::info!(counter.queue = 3);
-        tracing::info!(counter.queue = -1, counter.load = 0.5, "balanced");
+#[test]
+fn a_counter_keeps_the_type_of_its_number() {
+    let (_, events, _) = traced(TraceFile::builder(), |_| {
+        tracing::info!(counter.queue = 3, counter.load = 0.5);
     });
-    let summary = guard.finish().unwrap();
-    (
-        summary,
-        serde_json::from_slice(&fs::read(&path).unwrap()).unwrap(),
-    )
-}
-
-#[test]
-fn numbers_with_the_prefix_are_counters() {
-    let (_, events) = two_events_with_counters();
-    let counters: Vec<_> = events
-        .iter()
-        .filter(|event| event["ph"] == "C")
-        .map(|event| (event["name"].as_str().unwrap(), &event["args"]["value"]))
-        .collect();
-    let expected = [
-        ("queue", &json!(3)),
-        ("queue", &json!(-1)),
-        ("load", &json!(0.5)),
-    ];
-    assert_eq!(counters, expected);
-}
-
-#[test]
-fn an_event_with_counters_alone_is_counted_but_not_shown() {
-    let (summary, events) = two_events_with_counters();
-    let instants = events.iter().filter(|event| event["ph"] == "i");
-    let names: Vec<_> = instants.map(|event| &event["name"]).collect();
-    assert_eq!((summary.events, names), (2, vec![&json!("balanced")]));
+    let counters = events.iter().filter(|event| event["ph"] == "C");
+    let values: Vec<_> = counters.map(|event| &event["args"]["value"]).collect();
+    assert_eq!(values, [&json!(3), &json!(0.5)]);
 }

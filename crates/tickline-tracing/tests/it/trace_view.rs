@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder, TraceSummary};
 
 use crate::common::MockHand;
+use crate::perfetto_view::{Slice, Track, View};
 
 /// Runs `run` with a trace, and reads the trace.
 pub fn traced(
@@ -78,6 +79,7 @@ impl Trace {
                     .push(json!([begin["name"], begin["ts"], us, begin["args"]]));
             }
             "i" => assert!(event["s"] == "p" || event["s"] == "t", "{event}"),
+            "C" => assert!(event["args"].is_object(), "{event}"),
             "b" | "n" | "e" => {
                 track_of(event);
                 assert!(event["cat"].is_string(), "{event}");
@@ -94,6 +96,75 @@ impl Trace {
             .map(|begin| begin["name"].as_str().unwrap())
             .collect()
     }
+}
+
+/// A trace as the view of one in Perfetto's format. Only its counters have tracks.
+pub fn view_of(events: &[Value]) -> View {
+    let trace = Trace::from_events(events);
+    let mut view = View::default();
+    for slice in &trace.slices {
+        let slice = slice_of(&slice[0], &slice[1], &slice[2], &slice[3]);
+        view.slices.push(slice);
+    }
+    for begin in trace.inside.values().flatten() {
+        let start = &begin["ts"];
+        let slice = slice_of(&begin["name"], start, start, &begin["args"]);
+        view.open.push(slice);
+    }
+    for event in events {
+        let at = &event["ts"];
+        match event["ph"].as_str() {
+            Some("i") => {
+                let instant = slice_of(&event["name"], at, at, &event["args"]);
+                view.instants.push(instant);
+            }
+            Some("C") => {
+                let track = counter_track(&mut view, event["name"].as_str().unwrap());
+                let value = event["args"]["value"].as_f64().unwrap();
+                view.counters.push((track, ns_of(at), value));
+            }
+            _ => {}
+        }
+    }
+    view
+}
+
+/// A busy interval or an event, without what this format has elsewhere or not at all.
+fn slice_of(name: &Value, start: &Value, end: &Value, args: &Value) -> Slice {
+    let args = args.as_object().cloned().unwrap_or_default();
+    Slice {
+        name: name.as_str().unwrap().to_owned(),
+        category: String::new(),
+        start_ns: ns_of(start),
+        end_ns: ns_of(end),
+        args: args.into(),
+        source: None,
+        track: 0,
+        flows: Vec::new(),
+    }
+}
+
+/// A time in ns. The format has it in us, with three decimals.
+fn ns_of(us: &Value) -> u64 {
+    let us = format!("{:.3}", us.as_f64().unwrap());
+    us.replace('.', "").parse().unwrap()
+}
+
+/// The number of the track of the counter with this name. A viewer tells counters apart by their
+/// names.
+fn counter_track(view: &mut View, name: &str) -> u64 {
+    let known = view.tracks.iter().find(|(_, track)| track.name == name);
+    if let Some((number, _)) = known {
+        return *number;
+    }
+    let number = view.tracks.len() as u64;
+    let track = Track {
+        name: name.to_owned(),
+        is_counter: true,
+        ..Track::default()
+    };
+    view.tracks.insert(number, track);
+    number
 }
 
 /// The track of an event of a request.

@@ -48,7 +48,7 @@ pub(crate) struct Recorder {
     /// The number of recorded panics.
     panics: AtomicU64,
     has_ended: AtomicBool,
-    pub(crate) reader: Reader,
+    pub(crate) reader: Arc<Reader>,
     /// The names for the addresses in records.
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.

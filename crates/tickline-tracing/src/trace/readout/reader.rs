@@ -1,4 +1,4 @@
-//! The thread that takes a recorder's records.
+//! The thread that takes a recorder's records, and how others wake it.
 
 #[cfg(test)]
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +21,7 @@ impl Reader {
         _ = self.thread.set(thread);
     }
 
+    /// Wakes the reader. One that has not begun needs no wake: it takes records before it sleeps.
     pub(crate) fn wake(&self) {
         // ORDERING: Relaxed: the count orders no other memory.
         #[cfg(test)]

@@ -40,7 +40,6 @@ pub(super) fn write(
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
     recorder.reader.set(thread::current());
-    _ = requests.writer.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let trace = TraceOutput::begin(
