@@ -18,7 +18,7 @@ use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::reason::ReasonCode;
-use crate::results::verdict::findings::{self, Findings, StoredRun};
+use crate::results::verdict::findings::{self, Findings, RunFolder};
 use crate::results::verdict::{self, BenchmarkVerdict, LeftOut, RunState, Verdicts};
 use crate::results::{baseline_update, verdict_file};
 
@@ -353,7 +353,7 @@ fn why_nothing_was_compared(verdicts: &[BenchmarkVerdict]) -> String {
 /// be stored, the baseline stays.
 fn update_baseline(
     verdicts: &mut Verdicts,
-    runs: Vec<StoredRun>,
+    runs: Vec<RunFolder>,
     options: &Options,
 ) -> Result<(), String> {
     let (folders, kept) = findings::trusted_runs(runs);
@@ -441,7 +441,7 @@ mod tests {
     /// not.
     #[test]
     fn a_line_names_each_benchmark_that_keeps_its_baseline() {
-        let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| StoredRun {
+        let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| RunFolder {
             benchmark: name.to_owned(),
             folder: name.into(),
             untrusted,
