@@ -140,10 +140,8 @@ impl Change {
                     Some(then.mean_a_ns),
                 ),
             ),
-            // The files have other names.
-            (Parts::Samples(_), Parts::Rounds(_)) | (Parts::Rounds(_), Parts::Samples(_)) => {
-                return None;
-            }
+            // The files of each kind have a name of their own.
+            _ => return None,
         };
         Some(Self {
             name: name.to_owned(),

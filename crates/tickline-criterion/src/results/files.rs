@@ -15,6 +15,7 @@ use crate::message::Messages;
 use crate::pairs::collector::{Collector, MoreIterations};
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
+use crate::results::cost_share::CostShare;
 use crate::results::replace::replace;
 use crate::results::stored_run::StoredRun;
 use crate::results::text::INDENT;
@@ -323,7 +324,7 @@ fn print_change(
     }
     let line = match files.reference {
         Reference::Baseline => {
-            saved_name().and_then(|name| why_too_short(&name, &files.run, more))
+            saved_name().and_then(|name| why_too_short(&name, files.run.pair_cost_share, more))
         }
         Reference::OtherBuild => None,
     };
@@ -345,8 +346,8 @@ fn saved_name() -> Option<String> {
 
 /// The line about a run that becomes the baseline `name`, and that later runs can't be compared
 /// with in percent.
-fn why_too_short(name: &str, run: &StoredRun, more: MoreIterations) -> Option<String> {
-    let reason = run.pair_cost_share?.why_hidden_by_baseline(more)?;
+fn why_too_short(name: &str, share: Option<CostShare>, more: MoreIterations) -> Option<String> {
+    let reason = share?.why_hidden_by_baseline(more)?;
     Some(format!("{INDENT}baseline {name}: this run is {reason}"))
 }
 
@@ -419,8 +420,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::results::cost_share::CostShare;
-    use crate::results::stored_run::tests::of_samples;
+    use crate::results::stored_run::tests::{of_parts, of_samples};
+    use crate::results::stored_run::{Parts, Rounds};
 
     /// The baseline that this run has become.
     fn main_of(run: StoredRun) -> Baseline {
@@ -430,24 +431,22 @@ mod tests {
 
     #[test]
     fn a_run_is_read_as_it_was_written() {
-        let run = of_samples(&[1.0, 2.5]);
-        let json = Json {
-            version: VERSION,
-            benchmark: "a",
-            run: &run,
-            details: &json!({ "pairs": 2 }),
-            baseline: None,
+        let rounds = Rounds {
+            rounds_ns: vec![1.0, -1.0],
+            ..Rounds::default()
         };
-        let json = serde_json::to_value(json).expect("JSON");
-        assert_eq!(
-            json,
-            json!({
-                "version": 1, "benchmark": "a", "measured_by": "counter", "samples_untrusted": 0,
-                "pair_cost_share": null, "sample_times_ns": [1.0, 2.5], "histogram_ns": [],
-                "pairs": 2,
-            })
-        );
-        assert_eq!(serde_json::from_value::<StoredRun>(json).ok(), Some(run));
+        for run in [of_samples(&[1.0, 2.5]), of_parts(Parts::Rounds(rounds))] {
+            let json = Json {
+                version: VERSION,
+                benchmark: "a",
+                run: &run,
+                details: &json!({ "pairs": 2 }),
+                baseline: None,
+            };
+            let json = serde_json::to_value(json).expect("JSON");
+            assert_eq!(json["pairs"], 2);
+            assert_eq!(serde_json::from_value::<StoredRun>(json).ok(), Some(run));
+        }
     }
 
     /// Symptom: `--save-baseline` stored such samples, and each later run was compared with them.
@@ -496,11 +495,8 @@ mod tests {
     #[test]
     fn a_run_of_short_pairs_is_named_when_it_becomes_the_baseline() {
         let line_about = |share: f64| {
-            let run = StoredRun {
-                pair_cost_share: Some(CostShare(share)),
-                ..of_samples(&[])
-            };
-            why_too_short("main", &run, MoreIterations::CostShare)
+            let share = Some(CostShare(share));
+            why_too_short("main", share, MoreIterations::CostShare)
         };
         let line = line_about(0.45).expect("a line");
         let expected =
