@@ -16,10 +16,10 @@ use crate::pairs::placement;
 use crate::pairs::serving::Serving;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::comparison::{MeasuredCouples, Sides};
-use crate::results::cost_share;
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
+use crate::results::stored_run::{Parts, StoredRun};
 use crate::results::text::INDENT;
 use crate::results::verdict::findings::findings;
 use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, MeanDifference};
@@ -259,12 +259,12 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     };
     time.settings().messages.beside_criterion(&outcome);
     let share = outcome.cost_share(collector.cost_ticks());
-    let mut json = outcome.json();
-    json[cost_share::KEY] = share.0.into();
+    let samples = Parts::Samples(outcome.samples());
     let files = files::Files {
         stem: "pairs",
         heading: "Pairs of readings",
-        json,
+        run: StoredRun::new(collector, Some(share), samples),
+        details: outcome.json(),
         svg: &|name, base| draw(&outcome, name, base),
         reference: files::Reference::Baseline,
     };
@@ -387,12 +387,12 @@ fn draw(
         histogram: &outcome.histogram,
         marks: &marks,
     }];
-    let stored: Vec<(f64, u64)>;
-    if let Some(base) = base {
-        stored = serde_json::from_value(base.json["histogram_ns"].clone()).unwrap_or_default();
+    if let Some(base) = base
+        && let Parts::Samples(stored) = &base.run.parts
+    {
         series.push(Series {
             name: &base.name,
-            histogram: &stored,
+            histogram: &stored.histogram_ns,
             marks: &[],
         });
     }

@@ -13,8 +13,9 @@
 // | `verdict/judge.rs` | the limits for a comparison: conclusion, text of the reason |
 // | `verdict_file.rs` | the file of the verdicts, after each comparison |
 //
-// `files.rs` stores them and reads a baseline, `baseline_update.rs` makes a run the baseline,
-// `replace.rs` replaces a file, `plot.rs` draws them, and `text.rs` has the form of times.
+// `files.rs` stores them and reads a baseline, `stored_run.rs` has what is compared with it,
+// `baseline_update.rs` makes a run the baseline, `replace.rs` replaces a file, `plot.rs` draws
+// them, and `text.rs` has the form of times.
 
 pub(crate) mod baseline;
 pub(crate) mod baseline_update;
@@ -24,6 +25,7 @@ pub(crate) mod files;
 pub(crate) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod replace;
+pub(crate) mod stored_run;
 pub(crate) mod text;
 pub(crate) mod verdict;
 pub(crate) mod verdict_file;

@@ -18,7 +18,7 @@ use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::reason::ReasonCode;
-use crate::results::verdict::findings::{self, Findings, StoredRun};
+use crate::results::verdict::findings::{self, Findings, RunFolder};
 use crate::results::verdict::{self, BenchmarkVerdict, LeftOut, RunState, Verdicts};
 use crate::results::{baseline_update, verdict_file};
 
@@ -100,7 +100,7 @@ use crate::results::{baseline_update, verdict_file};
 #[must_use = "without it a slower benchmark passes: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
-        Role::Measure => match measure(benchmarks) {
+        Role::Measure => match measure(Options::take(env::args_os().skip(1)), benchmarks) {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
                 Messages::Shown.print(&error);
@@ -147,47 +147,38 @@ pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
     }
 }
 
-/// Runs the benchmarks of a process that the user has started.
-fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
-    let (own, others) = Options::take(env::args_os().skip(1)).inspect_err(|error| {
-        let options = Options {
+/// How the benchmarks of a process that the user has started have run.
+enum Ran {
+    /// In this process: its findings are to be judged.
+    Here,
+    /// In the program that was started again, which has stored its own verdicts and errors: its
+    /// exit code, or why it has none.
+    Again(Result<u8, String>),
+}
+
+/// Runs the benchmarks of a process that the user has started. `taken` has the program's arguments:
+/// this crate's own options, and the others. The error of a run that ends early is stored here.
+fn measure(
+    taken: Result<(Options, Vec<OsString>), String>,
+    benchmarks: impl FnOnce(),
+) -> Result<u8, String> {
+    let options = match &taken {
+        Ok((own, _)) if *own != Options::default() => own.clone(),
+        Ok(_) => Options::of_this_process().clone(),
+        Err(_) => Options {
             verdicts: arguments::verdicts(env::args_os().skip(1)),
             ..Options::default()
-        };
-        store_error(error, &options);
-    })?;
-    // criterion ends the process after its help.
-    if arguments::criterion::is_help() && !arguments::is_again() {
-        let code = run_again(&own, others)?;
-        Messages::Shown.beside_criterion(&arguments::own_help());
-        return Ok(code);
-    }
-    if own != Options::default() {
-        own.check_that_criterion_measures(&others)
-            .inspect_err(|error| store_error(error, &own))?;
-        return run_again(&own, others);
-    }
-    let options = Options::of_this_process();
-    if !arguments::criterion::only_prints() {
-        // The file of an earlier run must not survive an error of this one.
-        verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
-        arguments::criterion::why_not_saved()
-            .map_or(Ok(()), Err)
-            .inspect_err(|error| store_error(error, options))?;
-        Builds::start(options)
-            .map_err(|error| format!("--against: {error}"))
-            .inspect_err(|error| store_error(error, options))?;
-    }
+        },
+    };
     let since = SystemTime::now();
-    catch_missing_baseline(|| {
-        benchmarks();
-        Criterion::default().configure_from_args().final_summary();
-    })
-    .inspect_err(|error| store_error(error, options))?;
-    if arguments::criterion::only_prints() {
-        return Ok(0);
+    let ran = taken
+        .and_then(|(own, others)| run_here_or_again(&own, others, benchmarks))
+        .inspect_err(|error| store_error(error, &options))?;
+    match ran {
+        Ran::Again(code) => code,
+        Ran::Here if arguments::criterion::only_prints() => Ok(0),
+        Ran::Here => judge_and_store(&options, since),
     }
-    judge_and_store(options, since)
 }
 
 /// Stores why the run ends early, with the verdicts so far.
@@ -197,33 +188,59 @@ fn store_error(error: &str, options: &Options) {
     _ = verdict_file::store(&Verdicts::after(error, options, verdicts), options);
 }
 
-/// Starts the program again, with this crate's own options in a variable. Returns its exit code. It
-/// stores its own errors; why it can't be started is stored here.
-fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
-    let again = command_again(own, others);
-    let mut again = again.inspect_err(|error| store_error(error, own))?;
-    exit_code_of(&mut again, own)
+/// Runs the benchmarks here, or in the program that is started again without this crate's own
+/// options.
+fn run_here_or_again(
+    own: &Options,
+    others: Vec<OsString>,
+    benchmarks: impl FnOnce(),
+) -> Result<Ran, String> {
+    // criterion ends the process after its help.
+    if arguments::criterion::is_help() && !arguments::is_again() {
+        let code = exit_code_of(&mut command_again(own, others)?)?;
+        Messages::Shown.beside_criterion(&arguments::own_help());
+        return Ok(Ran::Again(code));
+    }
+    if *own != Options::default() {
+        own.check_that_criterion_measures(&others)?;
+        return exit_code_of(&mut command_again(own, others)?).map(Ran::Again);
+    }
+    if !arguments::criterion::only_prints() {
+        let options = Options::of_this_process();
+        // The file of an earlier run must not survive an error of this one.
+        verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
+        arguments::criterion::why_not_saved().map_or(Ok(()), Err)?;
+        Builds::start(options).map_err(|error| format!("--against: {error}"))?;
+    }
+    catch_missing_baseline(|| {
+        benchmarks();
+        Criterion::default().configure_from_args().final_summary();
+    })?;
+    Ok(Ran::Here)
 }
 
-/// The command that starts the program again.
+/// The command that starts the program again, with this crate's own options in a variable.
 fn command_again(own: &Options, others: Vec<OsString>) -> Result<Command, String> {
     let mut again = Command::new(arguments::this_program()?);
     own.pass_on(again.args(own.for_criterion(others)))?;
     Ok(again)
 }
 
-/// Runs the program that is started again. Returns its exit code.
-fn exit_code_of(again: &mut Command, own: &Options) -> Result<u8, String> {
-    let started = again.status().map_err(|error| {
+/// Runs the program that is started again. Returns its exit code, or why it has none.
+///
+/// # Errors
+///
+/// If it can't be started.
+fn exit_code_of(again: &mut Command) -> Result<Result<u8, String>, String> {
+    let status = again.status().map_err(|error| {
         let program = Path::new(again.get_program()).display();
         format!(
             "{program} can't be started again, without the options that criterion does not know: {error}; build it \
              again, or leave these options out"
         )
-    });
-    let status = started.inspect_err(|error| store_error(error, own))?;
+    })?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.ok_or_else(|| ended_without_code(again, status))
+    Ok(code.ok_or_else(|| ended_without_code(again, status)))
 }
 
 /// The error of a program that has ended without an exit code for this process, such as by a
@@ -350,7 +367,7 @@ fn why_nothing_was_compared(verdicts: &[BenchmarkVerdict]) -> String {
 /// be stored, the baseline stays.
 fn update_baseline(
     verdicts: &mut Verdicts,
-    runs: Vec<StoredRun>,
+    runs: Vec<RunFolder>,
     options: &Options,
 ) -> Result<(), String> {
     let (folders, kept) = findings::trusted_runs(runs);
@@ -438,7 +455,7 @@ mod tests {
     /// not.
     #[test]
     fn a_line_names_each_benchmark_that_keeps_its_baseline() {
-        let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| StoredRun {
+        let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| RunFolder {
             benchmark: name.to_owned(),
             folder: name.into(),
             untrusted,
@@ -466,48 +483,28 @@ mod tests {
     #[test]
     fn the_error_of_a_program_that_does_not_start_has_its_path() {
         let mut command = Command::new("/no/such/program");
-        let error = exit_code_of(&mut command, &Options::default()).expect_err("no program");
+        let error = exit_code_of(&mut command).expect_err("no program");
         assert!(error.starts_with("/no/such/program can't be"), "{error}");
-    }
-
-    /// A folder with the verdicts of an earlier run, and the options with this file.
-    fn with_verdicts(test: &str) -> (Folder, Options) {
-        let folder = Folder::new(test);
-        folder.write("verdicts.json", r#"{"state":"finished","exit_code":0}"#);
-        let own = Options {
-            verdicts: Some(folder.0.join("verdicts.json")),
-            ..Options::default()
-        };
-        (folder, own)
-    }
-
-    /// Checks that the verdicts are those of a run that has ended with this error.
-    fn assert_error_is_stored(folder: &Folder, error: &str) {
-        let text = folder.read("verdicts.json").expect("the file");
-        let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(found["error"], error, "{found}");
-    }
-
-    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
-    #[test]
-    fn the_verdicts_have_the_error_of_a_program_that_does_not_start() {
-        let (folder, own) = with_verdicts("not-started");
-        let mut command = Command::new("/no/such/program");
-        let error = exit_code_of(&mut command, &own).expect_err("no program");
-        assert_error_is_stored(&folder, &error);
     }
 
     /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
     #[test]
     #[cfg(unix)]
-    fn the_verdicts_have_the_error_of_options_that_cannot_be_passed_on() {
+    fn the_verdicts_have_the_error_of_a_run_that_ends_early() {
         use std::os::unix::ffi::OsStringExt;
 
-        let (folder, mut own) = with_verdicts("not-passed-on");
-        // JSON has only UTF-8.
-        own.against = vec![OsString::from_vec(vec![0xFF]).into()];
-        let error = run_again(&own, Vec::new()).expect_err("no text");
-        assert_error_is_stored(&folder, &error);
+        let folder = Folder::new("not-passed-on");
+        folder.write("verdicts.json", r#"{"state":"finished","exit_code":0}"#);
+        let own = Options {
+            verdicts: Some(folder.0.join("verdicts.json")),
+            // It can't be passed on: JSON has only UTF-8.
+            against: vec![OsString::from_vec(vec![0xFF]).into()],
+            ..Options::default()
+        };
+        let error = measure(Ok((own, vec!["--bench".into()])), || ()).expect_err("no text");
+        let text = folder.read("verdicts.json").expect("the file");
+        let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(found["error"], error, "{found}");
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".

@@ -17,17 +17,16 @@ use crate::arguments::MIN_BASELINE_PERCENT;
 use crate::number::middle;
 use crate::pairs::collector::MoreIterations;
 use crate::results::cost_share::CostShare;
+use crate::results::stored_run::{Parts, StoredRun};
 use crate::results::text::{INDENT, Ns, signed_percent};
 use crate::statistics::interval::Interval;
 
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
 
-/// The median of a run's parts, ns, with the ends of their middle nine tenths. The run is one that
-/// [`files`](crate::results::files) has stored; `key` has its parts.
-fn range_ns(stored: &Value, key: &str) -> Option<Interval> {
-    let parts_ns = stored[key].as_array()?;
-    let mut ns: Vec<f64> = parts_ns.iter().filter_map(Value::as_f64).collect();
+/// The median of a run's parts, ns, with the ends of their middle nine tenths.
+fn range_ns(parts_ns: &[f64]) -> Option<Interval> {
+    let mut ns = parts_ns.to_vec();
     ns.sort_unstable_by(f64::total_cmp);
     let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
     (ns.len() >= MIN_PARTS).then(|| Interval {
@@ -48,12 +47,12 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// The ranges of the parts that are at `key` in both runs. `None` if one has too few.
-    fn new(then: &Value, now: &Value, key: &str, a_key: &str) -> Option<Self> {
+    /// The ranges of the parts of both runs. `None` if one has too few.
+    fn new(then_ns: &[f64], now_ns: &[f64], a_ns: Option<f64>) -> Option<Self> {
         Some(Self {
-            then_ns: range_ns(then, key)?,
-            now_ns: range_ns(now, key)?,
-            a_ns: then[a_key].as_f64(),
+            then_ns: range_ns(then_ns)?,
+            now_ns: range_ns(now_ns)?,
+            a_ns,
         })
     }
 
@@ -122,16 +121,35 @@ pub(crate) struct Change {
 
 impl Change {
     /// `None` if one of the runs has too few parts.
-    pub(crate) fn new(name: &str, then: &Value, now: &Value, more: MoreIterations) -> Option<Self> {
-        let ranges = |key, a_key| Ranges::new(then, now, key, a_key);
+    pub(crate) fn new(
+        name: &str,
+        then: &StoredRun,
+        now: &StoredRun,
+        more: MoreIterations,
+    ) -> Option<Self> {
+        let (parts, means) = match (&then.parts, &now.parts) {
+            (Parts::Samples(then), Parts::Samples(now)) => (
+                Ranges::new(&then.sample_times_ns, &now.sample_times_ns, None),
+                None,
+            ),
+            (Parts::Rounds(then), Parts::Rounds(now)) => (
+                Ranges::new(&then.rounds_ns, &now.rounds_ns, Some(then.median_a_ns)),
+                Ranges::new(
+                    &then.mean_rounds_ns,
+                    &now.mean_rounds_ns,
+                    Some(then.mean_a_ns),
+                ),
+            ),
+            // The files of each kind have a name of their own.
+            _ => return None,
+        };
         Some(Self {
             name: name.to_owned(),
-            parts: ranges("sample_times_ns", "median_a_ns")
-                .or_else(|| ranges("rounds_ns", "median_a_ns"))?,
-            means: ranges("mean_rounds_ns", "mean_a_ns"),
+            parts: parts?,
+            means,
             cost_share: [then, now]
                 .into_iter()
-                .filter_map(CostShare::of_run)
+                .filter_map(|run| run.pair_cost_share)
                 .max_by(|one, other| one.0.total_cmp(&other.0)),
             more,
         })
@@ -185,17 +203,19 @@ impl fmt::Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::stored_run::Rounds;
+    use crate::results::stored_run::tests::{of_parts, of_samples};
     use crate::statistics::signed_rank::tests::uniform;
 
     /// The change of a benchmark with `iter`.
-    fn change_of(then: &Value, now: &Value) -> Option<Change> {
+    fn change_of(then: &StoredRun, now: &StoredRun) -> Option<Change> {
         Change::new("main", then, now, MoreIterations::CostShare)
     }
 
     /// A run of 100 samples, scattered by 1 % around `ns`.
-    fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {
+    fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> StoredRun {
         let samples: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
-        json!({ "sample_times_ns": samples })
+        of_samples(&samples)
     }
 
     #[test]
@@ -209,8 +229,8 @@ mod tests {
     }
 
     /// Ten samples of the same time.
-    fn exact(ns: f64) -> Value {
-        json!({ "sample_times_ns": ([ns; 10]) })
+    fn exact(ns: f64) -> StoredRun {
+        of_samples(&[ns; 10])
     }
 
     /// Runs without scatter may still differ by the core's frequency.
@@ -225,9 +245,9 @@ mod tests {
     /// Symptom: -8 ns and +26 ns were both divided by the median, 109.5 ns: "-7 % to +24 %".
     #[test]
     fn the_change_is_between_what_the_ranges_allow() {
-        let run = |from: u32| -> Value {
-            let samples: Vec<u32> = (from..from + 20).collect();
-            json!({ "sample_times_ns": samples })
+        let run = |from: u32| {
+            let samples: Vec<f64> = (from..from + 20).map(f64::from).collect();
+            of_samples(&samples)
         };
         let change = change_of(&run(100), &run(109)).expect("20 samples");
         // The middle nine tenths of 20 samples leave out one at each end.
@@ -292,8 +312,8 @@ mod tests {
 
     #[test]
     fn the_range_of_a_run_is_the_middle_nine_tenths_of_its_parts() {
-        let parts: Vec<u32> = (0..100).rev().collect();
-        let range_ns = range_ns(&json!({ "parts": parts }), "parts").map(Interval::in_order);
+        let parts: Vec<f64> = (0..100).rev().map(f64::from).collect();
+        let range_ns = range_ns(&parts).map(Interval::in_order);
         assert_eq!(range_ns, Some([5.0, 49.5, 94.0]));
     }
 
@@ -301,10 +321,12 @@ mod tests {
     #[test]
     fn the_change_of_a_comparison_has_the_means_of_its_rounds() {
         let comparison = |mean_ns: f64| {
-            json!({
-                "rounds_ns": ([1.0; 10]), "median_a_ns": 100.0,
-                "mean_rounds_ns": ([mean_ns; 10]), "mean_a_ns": 200.0,
-            })
+            of_parts(Parts::Rounds(Rounds {
+                rounds_ns: vec![1.0; 10],
+                median_a_ns: 100.0,
+                mean_rounds_ns: vec![mean_ns; 10],
+                mean_a_ns: 200.0,
+            }))
         };
         let change = change_of(&comparison(2.0), &comparison(502.0)).expect("ten rounds");
         assert!(!change.parts.are_different(), "{change}");
@@ -319,7 +341,13 @@ mod tests {
 
     #[test]
     fn a_change_of_the_difference_is_in_percent_of_a() {
-        let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
+        let comparison = |ns: f64| {
+            of_parts(Parts::Rounds(Rounds {
+                rounds_ns: vec![ns; 10],
+                median_a_ns: 100.0,
+                ..Rounds::default()
+            }))
+        };
         let change = change_of(&comparison(1.0), &comparison(2.5)).expect("ten rounds");
         assert!(
             (change.parts.percent().estimate - 1.5).abs() < 1e-9 && !change.parts.are_different(),
@@ -349,7 +377,10 @@ mod tests {
 
     #[test]
     fn a_run_of_short_pairs_hides_a_part_of_a_slowdown() {
-        let run = |share: f64| json!({ "sample_times_ns": ([20.0; 10]), "pair_cost_share": share });
+        let run = |share: f64| StoredRun {
+            pair_cost_share: Some(CostShare(share)),
+            ..exact(20.0)
+        };
         for (then, now, is_hidden) in [(0.5, 0.01, true), (0.01, 0.5, true), (0.01, 0.09, false)] {
             let change = change_of(&run(then), &run(now)).expect("ten samples");
             assert_eq!(change.why_hidden().is_some(), is_hidden, "{change}");
@@ -364,12 +395,8 @@ mod tests {
 
     #[test]
     fn fewer_than_ten_parts_show_no_change() {
-        for few in [
-            json!({}),
-            json!({ "sample_times_ns": [] }),
-            json!({ "sample_times_ns": ([1.0; 9]) }),
-        ] {
-            assert_eq!(change_of(&few, &exact(1.0)), None);
+        for few in [&[1.0; 9][..], &[]] {
+            assert_eq!(change_of(&of_samples(few), &exact(1.0)), None);
         }
     }
 }

@@ -11,9 +11,10 @@ use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
 use crate::reason::ReasonCode;
-use crate::results::cost_share::{self, CostShare};
+use crate::results::cost_share::CostShare;
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
+use crate::results::stored_run::{Parts, Rounds, StoredRun};
 use crate::results::text::{INDENT, Ns, iterations, signed, signed_percent, unit};
 use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse, median_of};
 use crate::statistics::distribution::Distribution;
@@ -165,6 +166,17 @@ impl Comparison {
         ]
     }
 
+    /// What later runs are compared with.
+    fn rounds(&self) -> Rounds {
+        Rounds {
+            rounds_ns: self.rounds_ns.clone(),
+            median_a_ns: self.median_a_ns,
+            mean_rounds_ns: self.mean_rounds_ns.clone(),
+            mean_a_ns: self.mean_a_ns,
+        }
+    }
+
+    /// What only scripts read.
     fn json(&self) -> Value {
         let [a, b] = self.sides.names();
         json!({
@@ -175,18 +187,13 @@ impl Comparison {
             "disturbed_are": self.counting.name(),
             "disturbed": self.disturbances.json(),
             "clock_codes": self.disturbances.clock_codes(),
-            cost_share::KEY: self.cost_share.map(|share| share.0),
-            "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
             "difference_percent": self.difference_percent.finite(),
-            "mean_a_ns": self.mean_a_ns,
             "mean_b_ns": self.mean_b_ns,
             "mean_difference_percent": self.mean_difference_percent.finite(),
             "replicates": self.sides.replicates(),
             "replicates_ns": self.replicates_ns,
-            "rounds_ns": self.rounds_ns,
-            "mean_rounds_ns": self.mean_rounds_ns,
             "confidence": 0.95,
             "min_difference_percent": self.sides.min_percent(),
             "is_different": self.is_different(),
@@ -387,7 +394,12 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let files = files::Files {
             stem: "comparison",
             heading: &format!("In turns: {}", self.sides.names().join(" and ")),
-            json: comparison.json(),
+            run: StoredRun::new(
+                self.collector,
+                comparison.cost_share,
+                Parts::Rounds(comparison.rounds()),
+            ),
+            details: comparison.json(),
             svg: &|name, _| self.draw(name, &comparison),
             reference: match self.sides {
                 Sides::Routines => files::Reference::Baseline,

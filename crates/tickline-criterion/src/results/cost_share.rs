@@ -4,7 +4,7 @@
 //! routine starts with an empty pipeline, and the end waits for it. What is compared has that time
 //! on both sides, so a percentage of a short routine is too small.
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::pairs::collector::{MoreIterations, SHARE_IN_TURNS};
 
@@ -14,11 +14,8 @@ use crate::pairs::collector::{MoreIterations, SHARE_IN_TURNS};
 /// the OS clock is not subtracted: cost and addition then hide less than a fifth.
 const MAX: f64 = 0.1;
 
-/// The key in the JSON.
-pub(crate) const KEY: &str = "pair_cost_share";
-
 /// The share of a pair's cost in its time, from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub(crate) struct CostShare(pub(crate) f64);
 
 impl CostShare {
@@ -29,11 +26,6 @@ impl CostShare {
         } else {
             1.0
         })
-    }
-
-    /// The share in a stored run; `None` if its file does not say so.
-    pub(crate) fn of_run(stored: &Value) -> Option<Self> {
-        stored[KEY].as_f64().map(Self)
     }
 
     /// Why a slowdown may be larger than a percentage of such pairs says. `None` if it is not.

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::arguments::{self, Options, hints};
-use crate::criterion_folder::{find, full_name, is_run, likely_root, read, why_not_writable};
+use crate::criterion_folder::{find, full_name, is_run, likely_root, why_not_writable};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::message::Messages;
 use crate::pairs::collector::{Collector, MoreIterations};
@@ -17,40 +17,43 @@ use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::cost_share::CostShare;
 use crate::results::replace::replace;
+use crate::results::stored_run::StoredRun;
 use crate::results::text::INDENT;
-use crate::results::verdict::findings::{StoredRun, findings};
+use crate::results::verdict::findings::{RunFolder, findings};
 use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, MeanDifference};
 
 /// A baseline of a benchmark.
 pub(crate) struct Baseline {
     pub(crate) name: String,
-    pub(crate) json: Value,
+    pub(crate) run: StoredRun,
 }
 
 impl Baseline {
     /// The line about a stored run of the benchmark of which samples can't be trusted.
     fn why_untrusted(&self, benchmark: &str) -> Option<String> {
         let name = &self.name;
-        let untrusted = self.json["samples_untrusted"]
-            .as_u64()
-            .filter(|count| *count > 0)?;
-        Some(format!(
-            "{untrusted} samples of the baseline {name} of {benchmark} can't be trusted, because the clock did not \
-             trust the counter meanwhile; save it again: {}",
-            hints::command_that_saves(name)
-        ))
+        let untrusted = self.run.samples_untrusted;
+        (untrusted > 0).then(|| {
+            format!(
+                "{untrusted} samples of the baseline {name} of {benchmark} can't be trusted, because the clock did \
+                 not trust the counter meanwhile; save it again: {}",
+                hints::command_that_saves(name)
+            )
+        })
     }
 
     /// Why a run by another clock can't be compared with it.
-    fn why_other_clock(&self, now: &Value) -> Option<String> {
-        let Self { name, json } = self;
-        let clock = |run: &Value| MeasuredBy::deserialize(&run["measured_by"]).ok();
-        let text = |run| clock(run).map_or("an unknown clock".to_owned(), |by| format!("the {by}"));
-        (clock(json).is_none() || clock(json) != clock(now)).then(|| {
+    fn why_other_clock(&self, now: &StoredRun) -> Option<String> {
+        let Self { name, run: then } = self;
+        let text = |run: &StoredRun| match run.measured_by {
+            Some(clock) => format!("the {clock}"),
+            None => "an unknown clock".to_owned(),
+        };
+        (then.measured_by.is_none() || then.measured_by != now.measured_by).then(|| {
             format!(
                 "the baseline {name} is by {}, and this run by {}, so their times are not comparable; measure again by \
                  the baseline's clock, or save it again by this run's: {}",
-                text(json),
+                text(then),
                 text(now),
                 hints::command_that_saves(name)
             )
@@ -70,9 +73,26 @@ pub(crate) struct Files<'a> {
     pub(crate) stem: &'a str,
     /// The heading in criterion's report.
     pub(crate) heading: &'a str,
-    pub(crate) json: Value,
+    /// What later runs are compared with.
+    pub(crate) run: StoredRun,
+    /// The further keys of the JSON, which only scripts read.
+    pub(crate) details: Value,
     pub(crate) svg: Draw<'a>,
     pub(crate) reference: Reference,
+}
+
+/// The JSON of a benchmark.
+#[derive(Serialize)]
+struct Json<'a> {
+    version: u32,
+    benchmark: &'a str,
+    #[serde(flatten)]
+    run: &'a StoredRun,
+    #[serde(flatten)]
+    details: &'a Value,
+    /// The comparison with a baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<Value>,
 }
 
 /// What the files are compared with.
@@ -163,8 +183,8 @@ fn baseline_undecided(measured_by: MeasuredBy, benchmark: &str, reason: VerdictR
 /// pass, and this run could replace it.
 fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Judgement> {
     let file = folder.join(&name).join(format!("{stem}.json"));
-    let error = match read(&file) {
-        Ok(json) => return Ok(Baseline { name, json }),
+    let error = match StoredRun::read(&file) {
+        Ok(run) => return Ok(Baseline { name, run }),
         Err(error) => error,
     };
     if !matches!(file.try_exists(), Ok(false)) {
@@ -186,7 +206,7 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Ju
 /// The comparison of this run with a baseline, or what there is to say without it.
 fn change(
     then: &Result<Baseline, Judgement>,
-    now: &Value,
+    now: &StoredRun,
     more: MoreIterations,
 ) -> Result<Change, Judgement> {
     match then {
@@ -194,7 +214,7 @@ fn change(
             if let Some(error) = then.why_other_clock(now) {
                 return Err(Judgement::undecided(ReasonCode::OtherClock.with(error)));
             }
-            Change::new(&then.name, &then.json, now, more).ok_or_else(|| {
+            Change::new(&then.name, &then.run, now, more).ok_or_else(|| {
                 let error = format!(
                     "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick \
                      mode; measure both runs without --quick"
@@ -208,19 +228,15 @@ fn change(
 
 /// Compares with the baseline, and writes the files. Returns whether a line about the baseline has
 /// said that pairs are too short.
-fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) -> bool {
+fn write<const N: usize>(collector: &Collector<N>, folder: &Path, files: Files<'_>) -> bool {
     let messages = collector.time.settings().messages;
     let measured_by = collector.time.measured_by();
     let name = full_name(folder).unwrap_or_default();
-    findings().runs.push(StoredRun {
+    findings().runs.push(RunFolder {
         benchmark: name.clone(),
         folder: folder.to_owned(),
-        untrusted: collector.untrusted(),
+        untrusted: files.run.samples_untrusted,
     });
-    files.json["version"] = VERSION.into();
-    files.json["benchmark"] = name.as_str().into();
-    files.json["measured_by"] = json!(measured_by);
-    files.json["samples_untrusted"] = collector.untrusted().into();
     let baseline = match files.reference {
         Reference::Baseline => arguments::criterion::baseline(),
         Reference::OtherBuild => None,
@@ -232,12 +248,19 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
         messages.print(&line);
     }
     let more = collector.more_iterations();
-    let change = then.as_ref().map(|then| change(then, &files.json, more));
+    let change = then.as_ref().map(|then| change(then, &files.run, more));
     let has_named_short_pairs = print_change(messages, change.as_ref(), &files, more);
-    if let Some(Ok(change)) = &change {
-        files.json["baseline"] = change.json();
-    }
-    if let Err(error) = write_json(folder, &files, &collector.collected.returned_ns) {
+    let json = Json {
+        version: VERSION,
+        benchmark: &name,
+        run: &files.run,
+        details: &files.details,
+        baseline: match &change {
+            Some(Ok(change)) => Some(change.json()),
+            _ => None,
+        },
+    };
+    if let Err(error) = write_json(folder, files.stem, &json, &collector.collected.returned_ns) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
         not_stored(measured_by, &name, error);
@@ -301,7 +324,7 @@ fn print_change(
     }
     let line = match files.reference {
         Reference::Baseline => {
-            saved_name().and_then(|name| why_too_short(&name, &files.json, more))
+            saved_name().and_then(|name| why_too_short(&name, files.run.pair_cost_share, more))
         }
         Reference::OtherBuild => None,
     };
@@ -323,8 +346,8 @@ fn saved_name() -> Option<String> {
 
 /// The line about a run that becomes the baseline `name`, and that later runs can't be compared
 /// with in percent.
-fn why_too_short(name: &str, run: &Value, more: MoreIterations) -> Option<String> {
-    let reason = CostShare::of_run(run)?.why_hidden_by_baseline(more)?;
+fn why_too_short(name: &str, share: Option<CostShare>, more: MoreIterations) -> Option<String> {
+    let reason = share?.why_hidden_by_baseline(more)?;
     Some(format!("{INDENT}baseline {name}: this run is {reason}"))
 }
 
@@ -334,9 +357,14 @@ fn why_too_short(name: &str, run: &Value, more: MoreIterations) -> Option<String
 ///
 /// If a file can't be written, or if criterion has not saved this run, of these times, as the
 /// baseline that the user wants.
-fn write_json(folder: &Path, files: &Files<'_>, returned_ns: &[f64]) -> Result<(), String> {
-    let json = serde_json::to_string(&files.json).map_err(|error| error.to_string())?;
-    replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
+fn write_json(
+    folder: &Path,
+    stem: &str,
+    json: &Json<'_>,
+    returned_ns: &[f64],
+) -> Result<(), String> {
+    let json = serde_json::to_string(json).map_err(|error| error.to_string())?;
+    replace(&folder.join(format!("new/{stem}.json")), &json)?;
     let Some(saved) = arguments::criterion::saved_as().map(|name| folder.join(name)) else {
         return Ok(());
     };
@@ -349,7 +377,7 @@ fn write_json(folder: &Path, files: &Files<'_>, returned_ns: &[f64]) -> Result<(
     }
     // Without `--save-baseline`, the program decides whether criterion saves at all.
     if saved.is_dir() {
-        replace(&saved.join(format!("{}.json", files.stem)), &json)?;
+        replace(&saved.join(format!("{stem}.json")), &json)?;
     }
     Ok(())
 }
@@ -389,43 +417,76 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::results::stored_run::tests::{of_parts, of_samples};
+    use crate::results::stored_run::{Parts, Rounds};
+
+    /// The baseline that this run has become.
+    fn main_of(run: StoredRun) -> Baseline {
+        let name = "main".to_owned();
+        Baseline { name, run }
+    }
+
+    #[test]
+    fn a_run_is_read_as_it_was_written() {
+        let rounds = Rounds {
+            rounds_ns: vec![1.0, -1.0],
+            ..Rounds::default()
+        };
+        for run in [of_samples(&[1.0, 2.5]), of_parts(Parts::Rounds(rounds))] {
+            let json = Json {
+                version: VERSION,
+                benchmark: "a",
+                run: &run,
+                details: &json!({ "pairs": 2 }),
+                baseline: None,
+            };
+            let json = serde_json::to_value(json).expect("JSON");
+            assert_eq!(json["pairs"], 2);
+            assert_eq!(serde_json::from_value::<StoredRun>(json).ok(), Some(run));
+        }
+    }
 
     /// Symptom: `--save-baseline` stored such samples, and each later run was compared with them.
     #[test]
     fn a_baseline_with_untrusted_samples_is_named() {
-        let line_about = |json| {
-            let name = "main".to_owned();
-            Baseline { name, json }.why_untrusted("group/a")
+        let line_about = |samples_untrusted| {
+            let run = StoredRun {
+                samples_untrusted,
+                ..of_samples(&[])
+            };
+            main_of(run).why_untrusted("group/a")
         };
-        let line = line_about(json!({ "samples_untrusted": 3 })).expect("a line");
+        let line = line_about(3).expect("a line");
         let expected = "3 samples of the baseline main of group/a can't be trusted, ";
         assert!(line.starts_with(expected), "{line}");
-        assert_eq!(line_about(json!({ "samples_untrusted": 0 })), None);
-        assert_eq!(line_about(json!({})), None, "without the number");
+        assert_eq!(line_about(0), None);
     }
 
     /// Symptom: a run that fell back to `WallTime` became the baseline of a run by the counter.
     #[test]
     fn a_run_by_another_clock_is_not_compared_with_the_baseline() {
-        let why = |then: Value, now| {
-            let name = "main".to_owned();
-            Baseline { name, json: then }.why_other_clock(&now)
+        let by = |measured_by| StoredRun {
+            measured_by,
+            ..of_samples(&[])
         };
-        let [counter, os_clock] = ["counter", "os_clock"].map(|by| json!({ "measured_by": by }));
-        assert_eq!(why(counter.clone(), counter.clone()), None);
-        assert_eq!(why(os_clock.clone(), os_clock.clone()), None);
+        let [counter, os_clock] = [MeasuredBy::Counter, MeasuredBy::OsClock].map(Some);
+        let why = |then, now| main_of(by(then)).why_other_clock(&by(now));
+        assert_eq!(why(counter, counter), None);
+        assert_eq!(why(os_clock, os_clock), None);
         for (then, expected) in [
             (
                 counter,
                 "the baseline main is by the counter, and this run by the OS clock, ",
             ),
             (
-                json!({}),
+                None,
                 "the baseline main is by an unknown clock, and this run by the OS clock, ",
             ),
         ] {
-            let text = why(then, os_clock.clone()).expect("not comparable");
+            let text = why(then, os_clock).expect("not comparable");
             assert!(text.starts_with(expected), "{text}");
         }
     }
@@ -434,8 +495,8 @@ mod tests {
     #[test]
     fn a_run_of_short_pairs_is_named_when_it_becomes_the_baseline() {
         let line_about = |share: f64| {
-            let run = json!({ "pair_cost_share": share });
-            why_too_short("main", &run, MoreIterations::CostShare)
+            let share = Some(CostShare(share));
+            why_too_short("main", share, MoreIterations::CostShare)
         };
         let line = line_about(0.45).expect("a line");
         let expected =

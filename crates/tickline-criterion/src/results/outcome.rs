@@ -10,6 +10,7 @@ use crate::measurement::settings::Counting;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
 use crate::results::cost_share::CostShare;
+use crate::results::stored_run::Samples;
 use crate::results::text::{INDENT, Ns, iterations};
 use crate::statistics::distribution::{Distribution, quantile};
 
@@ -70,6 +71,15 @@ impl<'a> Outcome<'a> {
         })
     }
 
+    /// What later runs are compared with.
+    pub(crate) fn samples(&self) -> Samples {
+        Samples {
+            sample_times_ns: self.collected.sample_times_ns.clone(),
+            histogram_ns: self.histogram.clone(),
+        }
+    }
+
+    /// What only scripts read.
     pub(crate) fn json(&self) -> Value {
         let Self {
             collected,
@@ -98,8 +108,6 @@ impl<'a> Outcome<'a> {
             "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
             "mean_ns": scale.net_ns(shown.0.mean()) / as_f64(self.iterations),
-            "sample_times_ns": collected.sample_times_ns,
-            "histogram_ns": self.histogram,
         })
     }
 
@@ -279,8 +287,8 @@ mod tests {
 
     #[test]
     fn the_histogram_has_the_pairs_that_count() {
-        let json = outcome(&preempted(), 1).json();
-        assert_eq!(json["histogram_ns"][0][1], 999);
+        let samples = outcome(&preempted(), 1).samples();
+        assert_eq!(samples.histogram_ns[0].1, 999);
     }
 
     /// The text about 999 pairs of equal length, and ten that were preempted.

@@ -4,9 +4,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::arguments::hints;
+
 /// Replaces a file atomically: after an error the old file is unchanged.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let failed = |error: io::Error| format!("{}: {error}", hints::located(path));
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
     written

@@ -14,6 +14,9 @@ pub(crate) const LOG: &str = "TICKLINE_CRITERION_TEST_LOG";
 /// The variable with the steps of the copy that ends in the middle of a benchmark.
 pub(crate) const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
 
+/// The variable with the path of a file in whose place the benchmark makes a folder.
+pub(crate) const BLOCKS: &str = "TICKLINE_CRITERION_TEST_BLOCKS";
+
 /// The variable with which the benchmark starts another process that has its streams.
 pub(crate) const STARTS: &str = "TICKLINE_CRITERION_TEST_STARTS";
 
@@ -79,6 +82,10 @@ pub(crate) fn run_benchmarks(steps: u64) {
             let script = "echo 'tickline-criterion: {}'; cat";
             let status = Command::new("sh").args(["-c", script]).status();
             status.expect("a shell");
+        }
+        if let Some(path) = std::env::var_os(BLOCKS) {
+            std::fs::remove_file(&path).ok();
+            std::fs::create_dir(&path).ok();
         }
         calls += 1;
         if ends && calls > 3 {

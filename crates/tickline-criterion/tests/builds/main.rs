@@ -94,8 +94,8 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::the_harness_of_a_program_without_benchmarks_is_named,
     refusals::a_wrong_argument_ends_with_a_text,
     refusals::the_name_of_the_last_run_is_refused_for_a_baseline,
-    verdicts::verdicts_may_go_to_a_stream,
-    verdicts::verdicts_follow_the_output_in_a_file,
+    #[cfg(target_os = "linux")]
+    verdicts::a_stream_is_refused_for_the_verdicts,
     verdicts::after_an_error_the_verdicts_say_so,
     verdicts::the_verdicts_name_the_error_that_is_printed,
     verdicts::the_verdicts_of_a_run_that_measured_nothing_have_its_error,

@@ -1,14 +1,12 @@
 //! Tests of `--max-regression`, `--max-noise` and `--verdicts`.
 
 use std::fs;
-use std::path::Path;
 
 use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
-use crate::benchmarks::{ENDS, LATENCY, SLOW_CALLS};
+use crate::benchmarks::{BLOCKS, ENDS, LATENCY, SLOW_CALLS};
 use crate::programs::{Programs, texts};
 use crate::refusals::tested;
-use crate::skip;
 
 /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
 pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
@@ -100,43 +98,18 @@ pub(crate) fn a_run_that_ends_early_leaves_its_verdicts(programs: &Programs) {
     assert_eq!(verdicts.state, RunState::Unfinished);
 }
 
-/// A stream gets the verdicts once, and stays what it is.
-pub(crate) fn verdicts_may_go_to_a_stream(programs: &Programs) {
-    if !cfg!(target_os = "linux") {
-        return skip("the streams may have no paths here");
-    }
-    let link = programs.0.join("stream");
-    #[cfg(unix)]
-    std::os::unix::fs::symlink("/dev/stderr", &link).expect("a link");
-    let verdicts = format!("--verdicts={}", link.display());
-    let (_, err) = texts(&programs.run(100, "plain", &[&verdicts]));
-    assert_eq!(err.matches("\"state\"").count(), 1, "{err}");
-    assert!(link.is_symlink());
-}
-
 /// Symptom: the file, which had criterion's output, was replaced by one with the verdicts. The
 /// second write replaced `/dev/stdout` itself.
-pub(crate) fn verdicts_follow_the_output_in_a_file(programs: &Programs) {
-    if !cfg!(target_os = "linux") {
-        return skip("the streams may have no paths here");
-    }
-    for (number, stream) in ["/dev/stdout", "/dev/stderr"].into_iter().enumerate() {
-        // A link, so that a program with the fault replaces that, and not the machine's stream.
-        let link = programs.0.join(format!("stream-{number}"));
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(stream, &link).expect("a link");
-        let path = programs.0.join(format!("output-{number}"));
-        let file = fs::File::create(&path).expect("a file");
-        let mut command = programs.command(100, "plain", &[]);
-        command.arg(format!("--verdicts={}", link.display()));
-        command.stderr(file.try_clone().expect("a handle"));
-        let status = command.stdout(file).status().expect("a program");
-        assert!(status.success());
-        let text = fs::read_to_string(&path).expect("the output");
-        assert!(text.contains("Benchmarking plain"), "{stream}: {text}");
-        assert_eq!(text.matches("\"state\"").count(), 1, "{stream}: {text}");
-        assert!(link.is_symlink(), "{stream}");
-    }
+#[cfg(target_os = "linux")]
+pub(crate) fn a_stream_is_refused_for_the_verdicts(programs: &Programs) {
+    // A link, so that a program with the fault replaces that, and not the machine's stream.
+    let link = programs.0.join("stream");
+    std::os::unix::fs::symlink("/dev/stdout", &link).expect("a link");
+    let verdicts = format!("--verdicts={}", link.display());
+    let output = programs.run(100, "work/spin", &[&verdicts]);
+    let line = format!("--verdicts: {}: ", link.display());
+    crate::refusals::assert_refused(&output, &line);
+    assert!(link.is_symlink());
 }
 
 /// Runs this build against another with limits. Returns the exit code, the standard error stream,
@@ -179,20 +152,16 @@ pub(crate) fn the_exit_code_and_a_line_say_that_a_build_is_slower(programs: &Pro
 
 /// Symptom: the error of the file was the only line, and the slower build had none.
 pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs: &Programs) {
-    if !Path::new("/dev/full").exists() {
-        return skip("no stream is always full here");
-    }
-    let against = format!("--against={}", programs.path(100).display());
-    let arguments = [
-        against.as_str(),
-        "--max-regression=10%",
-        "--verdicts=/dev/full",
-    ];
-    let output = programs.run(300, "work/spin", &arguments);
+    let (other, file) = (programs.path(100), programs.0.join("verdicts.json"));
+    let mut command = programs.command(300, "work/spin", &["--max-regression=10%"]);
+    command.arg("--against").arg(other);
+    command.arg("--verdicts").arg(&file);
+    let output = command.env(BLOCKS, &file).output().expect("a program");
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.contains("SLOWER: work/spin: slower by"), "{err}");
-    assert!(err.contains("tickline: --verdicts: /dev/full: "), "{err}");
+    let line = format!("tickline: --verdicts: {}: ", file.display());
+    assert!(err.contains(&line), "{err}");
 }
 
 pub(crate) fn the_file_has_the_limit_and_the_difference_of_a_slower_build(programs: &Programs) {

@@ -16,14 +16,14 @@ use crate::results::verdict_file;
 pub(crate) struct Findings {
     pub(crate) verdicts: Vec<BenchmarkVerdict>,
     /// The benchmarks that are stored.
-    pub(crate) runs: Vec<StoredRun>,
+    pub(crate) runs: Vec<RunFolder>,
     /// Why the baseline of `--save-baseline` lacks a benchmark: the first one.
     pub(crate) not_saved: Option<String>,
 }
 
 /// A benchmark of this run, in criterion's files.
 #[derive(Debug)]
-pub(crate) struct StoredRun {
+pub(crate) struct RunFolder {
     /// criterion's name of the benchmark.
     pub(crate) benchmark: String,
     /// criterion's folder of the benchmark.
@@ -34,9 +34,9 @@ pub(crate) struct StoredRun {
 
 /// Splits runs into the folders that may become the baseline, and those that may not: a folder
 /// that is there twice needs trust both times.
-pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<LeftOut>) {
+pub(crate) fn trusted_runs(runs: Vec<RunFolder>) -> (BTreeSet<PathBuf>, Vec<LeftOut>) {
     let (mut folders, mut kept) = (BTreeSet::new(), BTreeMap::new());
-    for StoredRun {
+    for RunFolder {
         benchmark,
         folder,
         untrusted,
@@ -134,8 +134,8 @@ fn verdict(
 mod tests {
     use super::*;
 
-    fn run(benchmark: &str, untrusted: u64) -> StoredRun {
-        StoredRun {
+    fn run(benchmark: &str, untrusted: u64) -> RunFolder {
+        RunFolder {
             benchmark: benchmark.to_owned(),
             folder: benchmark.into(),
             untrusted,
