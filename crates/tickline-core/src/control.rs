@@ -427,13 +427,9 @@ impl Control {
             self.stability.disrupt(&sample, events);
             self.moved_at_ticks = Some(sample.lower.ticks);
         }
-        let fits_the_earlier = self.stability.add_sample(
-            &sample,
-            steering_ppb,
-            slope,
-            self.interval_ns(),
-            events,
-        );
+        let fits_the_earlier =
+            self.stability
+                .add_sample(&sample, steering_ppb, slope, self.interval_ns(), events);
         let is_consistent = fits_the_earlier && !is_moved;
         if !is_consistent {
             self.unix = UnixTrack::UNKNOWN;

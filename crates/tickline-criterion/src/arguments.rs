@@ -99,8 +99,7 @@ static OWN: [OwnOption; 7] = [
     OwnOption {
         name: "--max-regression",
         value: Some(("<PERCENT>", "a percentage such as 3%")),
-        purpose:
-            "Exit code 1 if a benchmark is slower by more (at least 0.5 %; 2 % with a baseline)",
+        purpose: "Exit code 1 if a benchmark is slower by more (at least 0.5 %; 2 % with a baseline)",
         store: |options, own, value| {
             options.max_regression_percent = Some(own.percent(&value)?);
             Ok(())

@@ -79,7 +79,11 @@ mod tests {
         assert_eq!(name(&program, &paths), program.to_string_lossy());
         let (local, others) = FOLDERS.split_at(LOCAL);
         assert!(local.iter().all(|folder| folder.starts_with("/usr/local/")));
-        assert!(!others.iter().any(|folder| folder.starts_with("/usr/local/")));
+        assert!(
+            !others
+                .iter()
+                .any(|folder| folder.starts_with("/usr/local/"))
+        );
     }
 
     #[test]

@@ -211,7 +211,10 @@ fn drifts_of_quanta_us() -> Vec<f64> {
 
 #[test]
 fn quanta_drifts_as_far_as_the_readme_says() {
-    let said_us = figure(README, "a second or less, in the worst one by # us a second.");
+    let said_us = figure(
+        README,
+        "a second or less, in the worst one by # us a second.",
+    );
     let most_us = *drifts_of_quanta_us().last().expect("a process");
     assert!((said_us - most_us).abs() <= 0.5, "{most_us} us");
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tickline_tracing::trace_file::{Flushed, TraceFile, TraceFileBuilder, TraceFormat, TraceSummary};
+use tickline_tracing::trace_file::{
+    Flushed, TraceFile, TraceFileBuilder, TraceFormat, TraceSummary,
+};
 use tracing::{debug_span, info, info_span};
 
 use crate::common::{MockHand, START_NS, run_timed};

@@ -9,7 +9,9 @@ use std::{fs, io};
 use serde_json::json;
 use tempfile::tempdir;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{
+    TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks,
+};
 use tracing::{info, info_span};
 
 use crate::common::{MockHand, START_NS, on_thread, run_timed};

@@ -59,10 +59,11 @@ const PLAIN: (&str, &str) = ("NO_COLOR", "1");
 /// too. A command of a list begins with its number.
 fn lines(shown: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_command = |line: &str| {
-        let numbered = line.trim_start().starts_with(|first: char| first.is_ascii_digit());
-        line.contains("sudo ") || line.contains(" --privileged ") || numbered && line.contains(". ")
+        let start = line.trim_start();
+        let is_numbered = start.starts_with("1. ") || start.starts_with("2. ");
+        line.contains("sudo ") || line.contains(" --privileged ") || is_numbered
     };
-    let is_text = |line: &&str| {
+    let is_text = move |line: &&str| {
         !line.contains('\u{1b}') && !is_command(line) && line.trim().contains(' ')
     };
     shown

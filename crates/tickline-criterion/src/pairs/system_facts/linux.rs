@@ -138,7 +138,9 @@ mod tests {
             counted.join().expect("no panic")
         });
         let (Some(before @ 1..), found, Some(after)) = counts else {
-            return skip(&format!("this kernel does not show preemptions: {counts:?}"));
+            return skip(&format!(
+                "this kernel does not show preemptions: {counts:?}"
+            ));
         };
         assert!(
             found.is_some_and(|found| (before..=after).contains(&found)),
