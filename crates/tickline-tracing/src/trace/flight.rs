@@ -94,10 +94,10 @@
 //!   crashes the first one, which has the cause, is gone after two restarts. Where the one or the
 //!   other matters, put the time of the start into the name and remove old files. Against the loop
 //!   it also helps to move `PATH.old` away before each start.
-//! - A restart needs room for two files: the new one, and the file of the process before. The
-//!   default file takes 17 MB; the `/dev/shm` of a container often has 64 MB. If `build` fails, a
-//!   server should go on without the recorder, as the README shows. A start that fails while it
-//!   fills its file has replaced `PATH.old`, too.
+//! - A restart needs room for two files: the new one, and the file of the process before.
+//!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
+//!   `/dev/shm` of a container often has 64 MB. If `build` fails, a server should go on without
+//!   the recorder, as the README shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
 //!   overwritten are left out: [`TraceSummary::undecided_spans`].
 //! - If more threads run at once than the file has rings, the others record in memory, and the file

@@ -164,8 +164,9 @@ impl FlightFileBuilder {
     /// [`bytes_per_thread`](FlightRecorderBuilder::bytes_per_thread) and 256 bytes. The file has at
     /// most 64 GiB.
     ///
-    /// If an earlier process has left a file at the path, it gets the name `PATH.old` before the
-    /// new file is filled, and replaces the file of an ended recorder that has that name.
+    /// If an earlier process has left a file at the path, it gets the name `PATH.old`, and replaces
+    /// the file of an ended recorder that has that name. If there is no room for all three files,
+    /// that `PATH.old` is removed before the new file is filled.
     ///
     /// # Errors
     ///
@@ -180,16 +181,22 @@ impl FlightFileBuilder {
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
     ///   the path, or to the `PATH.old` that would be replaced.
     /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's,
-    ///   even if it has come to the path while the new file was filled; another kind if it is a
-    ///   link or a folder.
+    ///   even if it was made while the new file was filled, or if `PATH.old` was made meanwhile;
+    ///   another kind if it is a link or a folder.
     /// - If the file system has no hard links.
     /// - If the process has no memory for the mapping, or to prepare for a `fork`.
     /// - On a system other than Unix.
     ///
-    /// No new file is then left, and all others stay, with one exception. If a write to the new
-    /// file fails although there was room (a quota, another program), or if another process is
-    /// faster, the earlier file may be at `PATH.old`, as after a start that succeeds. What was
-    /// there is then gone. Further starts that fail change nothing.
+    /// No new file is then left, and all others stay, with three exceptions:
+    ///
+    /// - An error after `PATH.old` was removed, for example because another program has taken the
+    ///   room meanwhile. The text then says that it was removed.
+    /// - If two processes start at once, the one that fails with
+    ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
+    ///   file to `PATH.old`. The other's file is at the path. The earlier file may also be at
+    ///   `PATH.old` if another program makes a file at the path at that moment.
+    /// - If the new file can't get its name, although it could get another one in this
+    ///   folder (a quota), the earlier file is at `PATH.old`, and what was there is gone.
     pub fn build(self) -> io::Result<FlightRecorder> {
         self.settings
             .check_bytes_per_thread()

@@ -10,11 +10,12 @@
 
 mod lock;
 mod open_files;
+mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -23,6 +24,7 @@ use lock::{busy, lock, lock_soon, try_flock};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
+use rename::{is_at, rename_to_new};
 
 use crate::trace::sys::file_number::FileNumber;
 use crate::trace::sys::temporary::{not_regular, with_suffix, with_temporary};
@@ -35,41 +37,40 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Creates a file that begins with `head`; the rest is zeros. The file gets its name once it is
-    /// complete. An older file with the same first word, of any version, is renamed to `path.old`
-    /// before the new one is filled, so that there are never three files.
+    /// complete. An older file with the same first word, of any version, is renamed to `path.old`.
+    /// If there is no room beside both, an older `path.old` is removed before the file is filled.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
-        let bytes = (words * size_of::<AtomicU64>()) as u64;
-        check_limit(bytes)?;
-        let before = older(path, head[0]).map_err(with_remedy)?;
-        let old_path: &Path = &with_suffix(path, ".old");
+        check_limit((words * size_of::<AtomicU64>()) as u64)?;
+        let older = older(path, head[0]).map_err(with_remedy)?;
+        let mut room = Room {
+            path,
+            old_path: &with_suffix(path, ".old"),
+            old: None,
+            is_removed: false,
+        };
+        if older.is_some() {
+            room.old = room.open_old(head[0])?;
+        }
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         let create_new = |temporary: &_| UnsharedFile::open(&options, temporary);
         let made = with_temporary(path, create_new, |temporary, file| {
-            file.0.set_len(bytes)?;
+            file.0.set_len((words * size_of::<AtomicU64>()) as u64)?;
             let mapping = Self::lock_and_map(file, words)?;
-            // What can fail for other reasons than a write fails before a file is renamed.
+            // What can fail for other reasons than room fails before anything is removed.
             check_links(temporary)?;
-            // The file is opened once more, because a child that another thread forks meanwhile
-            // keeps this descriptor, and must not keep the lock.
-            let mut new = File::options().write(true).open(temporary)?;
-            if let Some(before) = before {
-                let old = open_old(path, old_path, head[0])?;
-                check_room(&new, bytes, old.as_ref())?;
-                rename_to_old(&before.0, path, old_path)?;
-                // The end of the block closes both: an open file would keep its room.
-            } else {
-                check_room(&new, bytes, None)?;
-            }
-            write_zeros(&mut new, bytes)?;
+            room.fill(temporary, size_of_val(mapping.words) as u64)?;
             for (word, value) in mapping.words.iter().zip(head) {
                 // ORDERING: Relaxed: no other thread has the file yet.
                 word.store(value, Ordering::Relaxed);
             }
+            if let Some(older) = &older {
+                room.rename(&older.0)?;
+            }
             link_to_new(temporary, path, head[0]).map_err(with_remedy)?;
             Ok(mapping)
         });
-        made.map_err(|error| explained(error, [path, old_path]))
+        made.map_err(|error| room.explained(error))
     }
 
     /// Locks and maps a file of this length.
@@ -213,72 +214,108 @@ fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the open file still has this path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(found)) = (file.metadata(), fs::symlink_metadata(path)) else {
-        return false;
-    };
-    FileNumber::of(&open) == FileNumber::of(&found)
+/// The files beside which a new file needs room.
+struct Room<'a> {
+    path: &'a Path,
+    old_path: &'a Path,
+    /// The file at `old_path`, locked, if the new file may have its room.
+    old: Option<UnsharedFile>,
+    /// Whether the file at `old_path` was removed.
+    is_removed: bool,
 }
 
-/// Opens and locks the file at `old_path`, which that at `path` is to replace, if there is one.
-/// Fails if another recorder writes to it, or if it is not a recorder's.
-fn open_old(path: &Path, old_path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
-    older(old_path, magic).map_err(|error| {
+impl Room<'_> {
+    /// Opens and locks the file at `old_path`, which a rename is to replace, if there is one. Fails
+    /// if another recorder writes to it, or if it is not a recorder's.
+    fn open_old(&self, magic: u64) -> io::Result<Option<UnsharedFile>> {
+        older(self.old_path, magic)
+            .map_err(|error| self.in_the_way(error.kind(), &error.to_string()))
+    }
+
+    /// The error of a file at `old_path` that stays.
+    fn in_the_way(&self, kind: io::ErrorKind, reason: &str) -> io::Error {
+        let (path, old_path) = (self.path, self.old_path);
         let text = format!(
-            "{old_path:?} is in the way of the file of the process before, {path:?}: {error}; move \
-             one of them away"
+            "{old_path:?} is in the way of the file of the process before, {path:?}: {reason}; move one \
+             of them away"
         );
-        io::Error::new(error.kind(), text)
-    })
-}
-
-/// Renames the file `before` from `path` to `old_path`. If it is gone from `path`, there is nothing
-/// to do.
-fn rename_to_old(before: &File, path: &Path, old_path: &Path) -> io::Result<()> {
-    if is_at(before, path) {
-        fs::rename(path, old_path)?;
+        io::Error::new(kind, text)
     }
-    Ok(())
-}
 
-/// Fails if the file system of the file `new` has no room for `bytes` bytes, even without the file
-/// `old`, which is about to be replaced. A write would notice it only after it has filled the disk.
-fn check_room(new: &File, bytes: u64, old: Option<&UnsharedFile>) -> io::Result<()> {
-    let free = free_space(new)?;
-    let gain = match old {
-        Some(old) => room_of(&old.0)?,
-        None => 0,
-    };
-    if u128::from(bytes) <= free.saturating_add(gain) {
-        return Ok(());
-    }
-    let text = format!("it takes {bytes} bytes, and its file system has {free} bytes free");
-    Err(io::Error::new(io::ErrorKind::StorageFull, text))
-}
-
-/// The bytes that become free if the file is removed.
-fn room_of(file: &File) -> io::Result<u128> {
-    let found = file.metadata()?;
-    Ok(match found.nlink() {
-        1 => u128::from(found.blocks()) * 512,
-        // Another link keeps the room.
-        _ => 0,
-    })
-}
-
-/// The error. If the file system is full, it says what takes the room, and what would take less.
-fn explained(error: io::Error, paths: [&Path; 2]) -> io::Error {
-    if !is_full(&error) {
-        return error;
-    }
-    let mut text = format!("{error}; fewer threads() or a smaller bytes_per_thread() take less");
-    for path in paths {
-        if let Ok(found) = fs::symlink_metadata(path) {
-            text += &format!("; {path:?} takes {} bytes", found.len());
+    /// Renames the file `older` from `path` to `old_path`. The new file was filled since both paths
+    /// were looked at, which takes seconds if it is large. If the file is gone from `path`, nothing
+    /// is to do; what has come to `old_path` stays.
+    fn rename(&self, older: &File) -> io::Result<()> {
+        if !is_at(older, self.path) {
+            return Ok(());
         }
+        let old = self.old.as_ref();
+        if old.is_some_and(|old| is_at(&old.0, self.old_path)) {
+            return fs::rename(self.path, self.old_path);
+        }
+        rename_to_new(self.path, self.old_path).map_err(|error| match error.kind() {
+            kind @ io::ErrorKind::AlreadyExists => self.in_the_way(kind, "it was made meanwhile"),
+            _ => error,
+        })
     }
-    io::Error::new(error.kind(), text)
+
+    /// Writes `bytes` zeros to the file at `new`. Removes the old file if that makes the room.
+    /// The file at `new` is opened once more, because a child that another thread forks meanwhile
+    /// keeps this descriptor, and must not keep the lock.
+    fn fill(&mut self, new: &Path, bytes: u64) -> io::Result<()> {
+        let file = &mut File::options().write(true).open(new)?;
+        let free = free_space(file)?;
+        let (error, room) = if u128::from(bytes) <= free {
+            // The free space may not be there for this user, as with a quota.
+            match write_zeros(file, bytes) {
+                Ok(()) => return Ok(()),
+                Err(error) => (error, file.stream_position()?.into()),
+            }
+        } else {
+            // The write would notice it only after it has filled the disk.
+            let text = format!("it takes {bytes} bytes, and its file system has {free} bytes free");
+            (io::Error::new(io::ErrorKind::StorageFull, text), free)
+        };
+        let old = match self.old.take() {
+            Some(old) if is_full(&error) => old,
+            _ => return Err(error),
+        };
+        let found = old.0.metadata()?;
+        // Another link would keep the room.
+        let gain = match found.nlink() {
+            1 => u128::from(found.blocks()) * 512,
+            _ => 0,
+        };
+        if room + gain < bytes.into() || !is_at(&old.0, self.old_path) {
+            return Err(error);
+        }
+        fs::remove_file(self.old_path)?;
+        self.is_removed = true;
+        // An open file keeps its room.
+        drop(old);
+        write_zeros(file, bytes)
+    }
+
+    /// The error with what was removed, and, if the file system is full, with what takes the room
+    /// and what would take less.
+    fn explained(&self, error: io::Error) -> io::Error {
+        let (mut text, kind) = (String::new(), error.kind());
+        if is_full(&error) {
+            text += "; fewer threads() or a smaller bytes_per_thread() take less";
+            for path in [self.path, self.old_path] {
+                if let Ok(found) = fs::symlink_metadata(path) {
+                    text += &format!("; {path:?} takes {} bytes", found.len());
+                }
+            }
+        }
+        if self.is_removed {
+            text += &format!("; {:?} was removed for its room", self.old_path);
+        }
+        if text.is_empty() {
+            return error;
+        }
+        io::Error::new(kind, format!("{error}{text}"))
+    }
 }
 
 /// Fails if this process may not make a file of so many bytes. Without the check, the system would
@@ -311,10 +348,12 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Writes so many zeros. This allocates all blocks. Without it, a full disk would later end the
-/// process by SIGBUS at a store to the mapping; here it is an error.
+/// Writes zeros from the present position up to this length. This allocates all blocks. Without it,
+/// a full disk would later end the process by SIGBUS at a store to the mapping; here it is an
+/// error.
 fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
-    io::copy(&mut io::repeat(0).take(bytes), file).map(drop)
+    let left = bytes.saturating_sub(file.stream_position()?);
+    io::copy(&mut io::repeat(0).take(left), file).map(drop)
 }
 
 /// The free bytes of the file's system, without those that only root may use.
@@ -331,40 +370,131 @@ fn free_space(file: &File) -> io::Result<u128> {
 mod tests {
     use super::*;
 
+    /// A room whose old file has this content, in this folder.
+    fn run_with_old_file<T>(content: &[u8], run: impl FnOnce(Room<'_>) -> T) -> T {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old_path) = (folder.path().join("box"), folder.path().join("box.old"));
+        fs::write(&old_path, content).unwrap();
+        run(Room {
+            path: &path,
+            old_path: &old_path,
+            old: Some(UnsharedFile::open(File::options().read(true), &old_path).unwrap()),
+            is_removed: false,
+        })
+    }
+
     /// Symptom: a recorder whose file was larger than the free space filled the disk before it
     /// failed.
     #[test]
-    fn a_file_for_which_no_space_is_free_is_refused() {
-        let new = tempfile::tempfile().unwrap();
-        let error = check_room(&new, u64::MAX, None).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(error.to_string().contains(&u64::MAX.to_string()), "{error}");
-        check_room(&new, 1, None).unwrap();
+    fn a_file_for_which_no_space_is_free_is_refused_before_it_is_filled() {
+        run_with_old_file(&[1], |mut room| {
+            let new = room.path;
+            let file = File::create(new).unwrap();
+            let error = room.fill(new, u64::MAX).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            assert!(error.to_string().contains(&u64::MAX.to_string()), "{error}");
+            assert_eq!(file.metadata().unwrap().len(), 0);
+            room.fill(new, 1).unwrap();
+        });
+    }
+
+    /// The file system of `/dev/full` has free space, and each write to it fails.
+    #[cfg(target_os = "linux")]
+    const FULL: &str = "/dev/full";
+
+    /// Symptom: after a write that failed for another reason than the free space, as with a quota,
+    /// the old file was removed in vain.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_old_file_stays_if_its_room_and_what_was_written_are_not_enough() {
+        run_with_old_file(&[1; 4_096], |mut room| {
+            room.fill(Path::new(FULL), 1 << 20).unwrap_err();
+            assert!(room.old_path.exists());
+        });
     }
 
     #[test]
-    fn a_file_with_another_name_gives_no_room() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("box.old");
-        fs::write(&path, vec![1; 1 << 20]).unwrap();
-        let file = File::open(&path).unwrap();
-        // A file system may store it later.
-        file.sync_all().unwrap();
-        assert!(room_of(&file).unwrap() > 0);
-        fs::hard_link(&path, folder.path().join("kept")).unwrap();
-        assert_eq!(room_of(&file).unwrap(), 0);
+    #[cfg(target_os = "linux")]
+    fn the_error_says_that_the_old_file_was_removed() {
+        run_with_old_file(&[1; 1 << 20], |mut room| {
+            let error = room.fill(Path::new(FULL), 4_096).unwrap_err();
+            assert!(!room.old_path.exists());
+            let expected = format!("; {:?} was removed for its room", room.old_path);
+            let error = room.explained(error).to_string();
+            assert!(error.ends_with(&expected), "{error}");
+        });
+    }
+
+    /// Moves the file at `old_path` away, and puts another one in its place.
+    fn put_another(room: &Room<'_>) {
+        fs::rename(room.old_path, with_suffix(room.old_path, ".moved")).unwrap();
+        fs::write(room.old_path, "a text").unwrap();
+    }
+
+    fn is_the_other_there(room: &Room<'_>) -> bool {
+        fs::read(room.old_path).unwrap() == b"a text"
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_has_taken_the_old_files_place_is_not_removed_for_its_room() {
+        run_with_old_file(&[1; 1 << 20], |mut room| {
+            put_another(&room);
+            room.fill(Path::new(FULL), 4_096).unwrap_err();
+            assert!(is_the_other_there(&room));
+        });
+    }
+
+    /// Renames the file of the process before, and asserts that the other one at `old_path` stays.
+    fn rename_beside_another(room: &Room<'_>) {
+        fs::write(room.path, "before").unwrap();
+        let older = File::open(room.path).unwrap();
+        let error = room.rename(&older).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(
+            error.to_string().contains("it was made meanwhile"),
+            "{error}"
+        );
+        assert!(is_the_other_there(room));
+    }
+
+    /// Symptom: a file that a user made while the new one was filled was lost.
+    #[test]
+    fn a_file_that_has_got_the_old_name_meanwhile_stays() {
+        run_with_old_file(&[1], |mut room| {
+            room.old = None;
+            put_another(&room);
+            rename_beside_another(&room);
+        });
+    }
+
+    #[test]
+    fn a_file_that_has_taken_the_old_files_place_stays() {
+        run_with_old_file(&[1], |room| {
+            put_another(&room);
+            rename_beside_another(&room);
+        });
+    }
+
+    #[test]
+    fn the_old_file_itself_is_replaced() {
+        run_with_old_file(&[1], |room| {
+            fs::write(room.path, "before").unwrap();
+            room.rename(&File::open(room.path).unwrap()).unwrap();
+            assert_eq!(fs::read(room.old_path).unwrap(), b"before");
+        });
     }
 
     #[test]
     fn a_file_that_has_taken_the_place_of_the_one_before_is_not_renamed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = &folder.path().join("box");
-        fs::write(path, "before").unwrap();
-        let before = File::open(path).unwrap();
-        fs::rename(path, with_suffix(path, ".moved")).unwrap();
-        fs::write(path, "a text").unwrap();
-        rename_to_old(&before, path, &with_suffix(path, ".old")).unwrap();
-        assert_eq!(fs::read(path).unwrap(), b"a text");
+        run_with_old_file(&[1], |room| {
+            fs::write(room.path, "before").unwrap();
+            let older = File::open(room.path).unwrap();
+            fs::rename(room.path, with_suffix(room.path, ".moved")).unwrap();
+            fs::write(room.path, "a text").unwrap();
+            room.rename(&older).unwrap();
+            assert_eq!(fs::read(room.path).unwrap(), b"a text");
+        });
     }
 
     /// A recorder may be preempted between its open of an old file and its lock. Without the check
