@@ -150,7 +150,8 @@ tickline_core::named! {
 const FIRST_SOURCE: u8 = 8;
 
 impl UtcSource {
-    /// The source's number in a published claim, never 0.
+    /// The source's number in a published claim, never 0. `Mock` and `Message` publish no claim, so
+    /// [`from_number`](Self::from_number) does not know them.
     #[inline]
     pub(crate) fn number(self) -> u8 {
         FIRST_SOURCE + self as u8

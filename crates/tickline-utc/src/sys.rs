@@ -205,6 +205,13 @@ mod tests {
         }
     }
 
+    /// The kernel of a machine that runs tests is rarely adjusted so.
+    #[test]
+    fn the_tick_adjustment_is_that_of_this_kernel() {
+        let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        assert_eq!(tick_adjustment_ppb(), tick_adjustment_of(&line));
+    }
+
     #[test]
     fn an_error_is_growth_only_if_it_is_a_whole_number_of_seconds_growth() {
         for (maximum_us, is_growth) in [

@@ -209,3 +209,18 @@ impl Utc {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_channel_of_chronyd_is_the_one_that_the_thread_has_stored() {
+        let utc = Utc {
+            shared: Arc::new(Shared::new(Clock::global())),
+            claimed_by: ClaimedBy::Nobody,
+        };
+        utc.shared.set_chronyd_channel(Some(Channel::Udp));
+        assert_eq!(utc.chronyd_channel(), Some(Channel::Udp));
+    }
+}

@@ -254,8 +254,9 @@ impl Clock {
     }
 
     /// The current time of `CLOCK_MONOTONIC`, in order within a thread (with a [line for each
-    /// CPU](crate::LinePerCpu), while it stays on its CPU). The CPU may read the counter before
-    /// older loads complete, so between threads use [`now_ordered`](Self::now_ordered).
+    /// CPU](crate::LinePerCpu), while it stays on its CPU, and the line lasts). The CPU may read the
+    /// counter before older loads complete, so between threads use
+    /// [`now_ordered`](Self::now_ordered).
     ///
     /// ```
     /// use std::time::Duration;

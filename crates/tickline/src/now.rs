@@ -59,9 +59,9 @@ pub fn unix_ns() -> u64 {
 
 impl Instant {
     /// The current time, by a plain read of the counter: in order within a thread (with a [line for
-    /// each CPU](crate::LinePerCpu), while it stays on its CPU). Instants that two threads took may
-    /// be out of order by nanoseconds, rarely by microseconds: where threads compare times, use
-    /// [`now_ordered`](Self::now_ordered) ([Order](crate#order)).
+    /// each CPU](crate::LinePerCpu), while it stays on its CPU, and the line lasts). Instants that
+    /// two threads took may be out of order by nanoseconds, rarely by microseconds: where threads
+    /// compare times, use [`now_ordered`](Self::now_ordered) ([Order](crate#order)).
     #[inline]
     #[must_use]
     pub fn now() -> Self {

@@ -156,8 +156,8 @@ const fn advice(reason: Reason, driver: Option<Driver>) -> &'static str {
              its own, on a processor that has rdtscp"
         }
         Reason::Untested if matches!(driver, Some(Driver::Thread)) => {
-            "; the clock's thread compares them, for 20 ms a CPU or more, if the clock has \
-             Probes::Full"
+            "; with Probes::Full (the default) the clock's thread compares them, for 20 ms a CPU or \
+             more (under a seccomp filter that kills: start the clock before the filter)"
         }
         Reason::Untested => {
             "; a clock with a thread and Probes::Full (the default) compares them: \

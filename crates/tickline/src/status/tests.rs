@@ -249,7 +249,8 @@ fn a_clock_with_a_thread_is_not_told_to_get_one() {
         status.driver = driver;
         let text = status.to_string();
         assert_eq!(text.contains("tickline::start()"), needs_thread, "{text}");
-        let compares = "yet; the clock's thread compares them, for 20 ms a CPU or more";
+        let compares =
+            "yet; with Probes::Full (the default) the clock's thread compares them, for 20 ms";
         assert_eq!(text.contains(compares), !needs_thread, "{text}");
     }
 }
