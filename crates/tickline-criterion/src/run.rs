@@ -301,7 +301,7 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 }
 
 /// Judges the findings of a run that began at `since`: updates the baseline, stores the verdicts,
-/// and prints them also if they can't be stored. Returns the exit code.
+/// and prints them, or why there are none, also if they can't be stored. Returns the exit code.
 fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     let Findings {
         verdicts,
@@ -315,17 +315,27 @@ fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     {
         verdicts.state = RunState::Failed { error };
     }
-    if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
-        update_baseline(&mut verdicts, runs, options)?;
+    if let RunState::Failed { error } = &verdicts.state {
+        if let Err(not_stored) = verdict_file::store(&verdicts, options) {
+            Messages::Shown.print(&not_stored);
+        }
+        return Err(error.clone());
     }
-    let stored = verdict_file::store(&verdicts, options);
-    if let RunState::Failed { error } = verdicts.state {
-        stored?;
-        return Err(error);
+    let passes = verdicts.state.exit_code() == Some(verdict::PASSES);
+    let updated = if options.update_on_pass && passes {
+        update_baseline(&mut verdicts, runs, options)
+    } else {
+        Ok(())
+    };
+    let stored = updated.and_then(|()| verdict_file::store(&verdicts, options));
+    if let Err(error) = &stored {
+        // So that no line has the exit code of a run without this error.
+        verdicts.state = RunState::Failed {
+            error: error.clone(),
+        };
     }
     print(&verdicts, options);
-    stored?;
-    Ok(verdicts.state.exit_code().unwrap_or(verdict::ERROR))
+    stored.map(|()| verdicts.state.exit_code().unwrap_or(verdict::ERROR))
 }
 
 /// The benchmarks without a verdict: by the lists of both builds with `--against`, or else by
