@@ -229,7 +229,7 @@
 //!
 //! | when | what | time |
 //! |---|---|---|
-//! | [`CounterTime::new`]; with `--list` nothing | the wait until the rate is known to 1 ppm | 0.1 to 0.2 s, at most 2 s; before that, where the kernel keeps time with another clock, 20 ms a CPU or more ([`CounterTimeBuilder::settle`]) |
+//! | [`CounterTime::new`]; with `--list` nothing | the wait until the rate is known to 1 ppm | 0.1 to 0.2 s, at most 2 s; before that, where the kernel keeps time with another clock, or does not say with which (Windows), 20 ms a CPU or more ([`CounterTimeBuilder::settle`]) |
 //! | then | the measurement of a pair's cost | 2 ms |
 //! | then, and in each process that `--against` starts | the loop that detects interrupts | 20 ms |
 //! | around a sample of 50 us or longer, outside of its time | the questions to the kernel | 5 us |

@@ -60,7 +60,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | 1 | a benchmark is found slower, by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
 /// | 2 | nothing could be compared, or a baseline or the file of `--verdicts` could not be stored |
 /// | 3 | none is slower, and at least one is undecided |
-/// | 101 | a benchmark has panicked, and its panic has unwound (the default) |
+/// | 101 | a benchmark has panicked, or criterion (without `--against`, for a filter that is no regular expression), and the panic has unwound (the default) |
 ///
 /// Exit code 2 comes with a printed reason. The usual ones:
 ///
@@ -301,7 +301,7 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 }
 
 /// Judges the findings of a run that began at `since`: updates the baseline, stores the verdicts,
-/// and prints them also if they can't be stored. Returns the exit code.
+/// and prints them, or why there are none, also if they can't be stored. Returns the exit code.
 fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     let Findings {
         verdicts,
@@ -315,17 +315,27 @@ fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     {
         verdicts.state = RunState::Failed { error };
     }
-    if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
-        update_baseline(&mut verdicts, runs, options)?;
+    if let RunState::Failed { error } = &verdicts.state {
+        if let Err(not_stored) = verdict_file::store(&verdicts, options) {
+            Messages::Shown.print(&not_stored);
+        }
+        return Err(error.clone());
     }
-    let stored = verdict_file::store(&verdicts, options);
-    if let RunState::Failed { error } = verdicts.state {
-        stored?;
-        return Err(error);
+    let passes = verdicts.state.exit_code() == Some(verdict::PASSES);
+    let updated = if options.update_on_pass && passes {
+        update_baseline(&mut verdicts, runs, options)
+    } else {
+        Ok(())
+    };
+    let stored = updated.and_then(|()| verdict_file::store(&verdicts, options));
+    if let Err(error) = &stored {
+        // So that no line has the exit code of a run without this error.
+        verdicts.state = RunState::Failed {
+            error: error.clone(),
+        };
     }
     print(&verdicts, options);
-    stored?;
-    Ok(verdicts.state.exit_code().unwrap_or(verdict::ERROR))
+    stored.map(|()| verdicts.state.exit_code().unwrap_or(verdict::ERROR))
 }
 
 /// The benchmarks without a verdict: by the lists of both builds with `--against`, or else by
@@ -489,19 +499,15 @@ mod tests {
 
     /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
     #[test]
-    #[cfg(unix)]
     fn the_verdicts_have_the_error_of_a_run_that_ends_early() {
-        use std::os::unix::ffi::OsStringExt;
-
-        let folder = Folder::new("not-passed-on");
+        let folder = Folder::new("ends-early");
         folder.write("verdicts.json", r#"{"state":"finished","exit_code":0}"#);
         let own = Options {
             verdicts: Some(folder.0.join("verdicts.json")),
-            // It can't be passed on: JSON has only UTF-8.
-            against: vec![OsString::from_vec(vec![0xFF]).into()],
+            against: vec!["main".into()],
             ..Options::default()
         };
-        let error = measure(Ok((own, vec!["--bench".into()])), || ()).expect_err("no text");
+        let error = measure(Ok((own, Vec::new())), || ()).expect_err("no --bench");
         let text = folder.read("verdicts.json").expect("the file");
         let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(found["error"], error, "{found}");

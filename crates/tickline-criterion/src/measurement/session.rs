@@ -9,7 +9,7 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::criterion_folder;
 use crate::measurement::calibration::{Rate, Scale, least_ns};
-use crate::measurement::error::{Error, ErrorKind, longer_wait};
+use crate::measurement::error::{Error, ErrorKind, LimitSetBy, longer_wait};
 use crate::measurement::incidents::{Incidents, Observations};
 use crate::measurement::noise_loop::NoiseLoop;
 use crate::measurement::pair_cost::pair_ticks;
@@ -44,6 +44,7 @@ pub(crate) struct WaitLimit {
     settle: Duration,
     /// The most time of a comparison that is added to it.
     comparison: Duration,
+    set_by: LimitSetBy,
 }
 
 impl WaitLimit {
@@ -52,6 +53,7 @@ impl WaitLimit {
         Self {
             settle,
             comparison: Duration::ZERO,
+            set_by: LimitSetBy::Program,
         }
     }
 
@@ -63,8 +65,9 @@ impl WaitLimit {
     fn for_cpus(cpus: usize) -> Self {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         Self {
+            settle: SETTLE,
             comparison: COMPARISON_OF_A_CPU.saturating_mul(cpus),
-            ..Self::chosen(SETTLE)
+            set_by: LimitSetBy::Default,
         }
     }
 
@@ -179,7 +182,7 @@ fn wait_for_rate(clock: &Clock, limit: WaitLimit) -> Result<(Rate, EventCounts),
         let status = clock.status();
         let waited = begin.elapsed();
         compared = compared_until(compared, status.state, waited);
-        if let Some(result) = end_of_wait(&status, clock.probes(), waited, limit.after(compared)) {
+        if let Some(result) = end_of_wait(&status, clock.probes(), waited, limit, compared) {
             return result.map(|rate| (rate, status.events));
         }
         std::thread::sleep(POLL);
@@ -187,13 +190,15 @@ fn wait_for_rate(clock: &Clock, limit: WaitLimit) -> Result<(Rate, EventCounts),
 }
 
 /// The result of a wait that has lasted for `waited`, of at most `limit`; `None` if it goes on.
-/// `probes` are the clock's.
+/// `probes` are the clock's. The wait was `compared` long when the counters were last compared.
 fn end_of_wait(
     status: &Status,
     probes: Probes,
     waited: Duration,
-    limit: Duration,
+    limit: WaitLimit,
+    compared: Duration,
 ) -> Option<Result<Rate, Error>> {
+    let (limit, set_by) = (limit.after(compared), limit.set_by);
     let is_over = waited >= limit;
     let state = status.state;
     if state == ClockState::Fast
@@ -205,7 +210,7 @@ fn end_of_wait(
     if let ClockState::Fallback(reason) = state {
         let may_open = is_temporary(reason, probes);
         if may_open && is_over {
-            return Some(Err(Error::still_closed(reason, limit)));
+            return Some(Err(Error::still_closed(reason, limit, set_by)));
         }
         if !may_open && (is_over || status.is_judged) {
             return Some(Err(Error::closed(reason)));
@@ -214,7 +219,7 @@ fn end_of_wait(
     is_over.then(|| {
         let message = format!(
             "the counter's rate was not known after {limit:.1?}: {state}{}",
-            longer_wait(limit)
+            longer_wait(limit, set_by)
         );
         Err(Error::new(ErrorKind::NotReady, message))
     })
@@ -257,7 +262,7 @@ mod tests {
         assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
     }
 
-    const LIMIT: Duration = Duration::from_secs(2);
+    const LIMIT: Duration = SETTLE;
     const BEFORE_LIMIT: Duration = Duration::from_millis(1_999);
 
     /// The status of a clock that has judged its gates, in this state, with a rate of 1 GHz +- this
@@ -272,7 +277,8 @@ mod tests {
 
     /// The result of the wait for a clock with full probes; `None` if the wait goes on.
     fn result_after(waited: Duration, status: &Status) -> Option<Result<Rate, Error>> {
-        end_of_wait(status, Probes::Full, waited, LIMIT)
+        let limit = WaitLimit::for_cpus(1);
+        end_of_wait(status, Probes::Full, waited, limit, Duration::ZERO)
     }
 
     /// The kind of the error with which the wait ends; `None` if the wait goes on.
@@ -355,11 +361,33 @@ mod tests {
             ClockState::Fallback(Reason::NoLine),
         ] {
             for (limit_ms, is_asked) in [(59_999, true), (60_000, false), (62_000, false)] {
-                let limit = Duration::from_millis(limit_ms);
-                let result = end_of_wait(&status(state, None), Probes::Full, limit, limit);
+                let waited = Duration::from_millis(limit_ms);
+                let limit = WaitLimit {
+                    settle: waited,
+                    ..WaitLimit::for_cpus(1)
+                };
+                let status = status(state, None);
+                let result = end_of_wait(&status, Probes::Full, waited, limit, Duration::ZERO);
                 let text = result.expect("the end").expect_err("no rate").to_string();
                 assert_eq!(text.contains(".settle("), is_asked, "{text}");
             }
+        }
+    }
+
+    /// Symptom: the text had a call in place of `CounterTime::new_or_wall_time()`. A program that
+    /// sets a limit has no such call, and may have a setting of the clock, which was lost.
+    #[test]
+    fn the_text_after_a_limit_that_the_program_has_set_asks_to_raise_it() {
+        for state in [
+            ClockState::Calibrating,
+            ClockState::Fallback(Reason::NoLine),
+        ] {
+            let (status, limit) = (status(state, None), WaitLimit::chosen(LIMIT));
+            let result = end_of_wait(&status, Probes::Full, LIMIT, limit, Duration::ZERO);
+            let text = result.expect("the end").expect_err("no rate").to_string();
+            let end = "; the program has set this limit by CounterTimeBuilder::settle: raise it, \
+                       to at most 60 s";
+            assert!(text.ends_with(end), "{text}");
         }
     }
 
@@ -377,7 +405,8 @@ mod tests {
     #[test]
     fn counters_that_minimal_probes_do_not_compare_are_not_waited_for() {
         let status = status(ClockState::Fallback(Reason::Untested), None);
-        let result = end_of_wait(&status, Probes::Minimal, BEFORE_LIMIT, LIMIT);
+        let (limit, compared) = (WaitLimit::for_cpus(1), Duration::ZERO);
+        let result = end_of_wait(&status, Probes::Minimal, BEFORE_LIMIT, limit, compared);
         let text = result.expect("the end").expect_err("no rate").to_string();
         let end = "leave .probes(tickline::Probes::Minimal) out of its settings";
         assert!(text.ends_with(end), "{text}");

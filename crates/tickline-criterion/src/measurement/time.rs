@@ -89,9 +89,9 @@ impl Drop for Shared {
 
 impl CounterTime {
     /// A measurement by the counter. Waits for the counter's rate, usually 0.1 to 0.2 s, at most 2
-    /// s, or longer where the kernel keeps time with another clock
-    /// ([`settle`](CounterTimeBuilder::settle)). Prints a [`Calibration`] at the start, and
-    /// [`Incidents`] at the end; [`CounterTimeBuilder::quiet`] turns both off.
+    /// s, or longer where the kernel keeps time with another clock, or does not say with which
+    /// (Windows): see [`settle`](CounterTimeBuilder::settle). Prints a [`Calibration`] at the
+    /// start, and [`Incidents`] at the end; [`CounterTimeBuilder::quiet`] turns both off.
     ///
     /// If the arguments have an option of this crate, and [`run`](crate::run()) is not in `main`,
     /// the call ends the process with exit code 2: [`build`](CounterTimeBuilder::build) says when.

@@ -188,7 +188,10 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Ju
         Err(error) => error,
     };
     if !matches!(file.try_exists(), Ok(false)) {
-        let error = format!("the baseline {name} can't be read: {error}");
+        let error = format!(
+            "the baseline {name} can't be read: {error}; save it again with the build that it is of: {}",
+            hints::command_that_saves(&name)
+        );
         return Err(Judgement::undecided(ReasonCode::NoBaseline.with(error)));
     }
     let reason = ReasonCode::NoBaseline.with(format!(
@@ -422,6 +425,7 @@ mod tests {
     use super::*;
     use crate::results::stored_run::tests::{of_parts, of_samples};
     use crate::results::stored_run::{Parts, Rounds};
+    use crate::test_folder::Folder;
 
     /// The baseline that this run has become.
     fn main_of(run: StoredRun) -> Baseline {
@@ -446,6 +450,28 @@ mod tests {
             let json = serde_json::to_value(json).expect("JSON");
             assert_eq!(json["pairs"], 2);
             assert_eq!(serde_json::from_value::<StoredRun>(json).ok(), Some(run));
+        }
+    }
+
+    /// Symptom: "data did not match any variant of untagged enum Parts", and not what to do.
+    #[test]
+    fn the_text_of_a_baseline_that_lacks_a_part_names_it_and_says_what_to_do() {
+        let folder = Folder::new("lacks-a-part");
+        for (stem, json, part) in [
+            ("pairs", json!({ "sample_times_ns": [] }), "histogram_ns"),
+            (
+                "comparison",
+                json!({ "rounds_ns": [], "median_a_ns": 1.0, "mean_a_ns": 1.0 }),
+                "mean_rounds_ns",
+            ),
+        ] {
+            folder.write(&format!("main/{stem}.json"), &json.to_string());
+            let found = read_baseline(&folder.0, "main".to_owned(), stem).err();
+            let text = found.and_then(|found| found.reason).expect("why").text;
+            let expected = format!(
+                "{stem}.json: missing field `{part}`; save it again with the build that it is of: `cargo bench "
+            );
+            assert!(text.contains(&expected), "{text}");
         }
     }
 

@@ -70,7 +70,15 @@ impl StoredRun {
     /// The run in a file.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let json = criterion_folder::read(path)?;
-        serde_json::from_value(json).map_err(|error| format!("{}: {error}", path.display()))
+        Self::deserialize(&json).map_err(|error| {
+            // serde does not say what untagged parts lack.
+            let of_parts = if path.file_stem().is_some_and(|stem| stem == "comparison") {
+                Rounds::deserialize(&json).err()
+            } else {
+                Samples::deserialize(&json).err()
+            };
+            format!("{}: {}", path.display(), of_parts.unwrap_or(error))
+        })
     }
 }
 

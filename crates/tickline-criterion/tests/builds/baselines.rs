@@ -13,7 +13,7 @@ fn save_main(programs: &Programs, filter: &str) {
 }
 
 /// Saves the baseline `main` of the build with these steps.
-fn save_main_of(programs: &Programs, steps: u64, filter: &str) {
+pub(crate) fn save_main_of(programs: &Programs, steps: u64, filter: &str) {
     assert!(programs.run(steps, filter, &["-smain"]).status.success());
 }
 

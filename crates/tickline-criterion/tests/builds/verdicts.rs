@@ -4,6 +4,7 @@ use std::fs;
 
 use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
+use crate::baselines::save_main_of;
 use crate::benchmarks::{BLOCKS, ENDS, LATENCY, SLOW_CALLS};
 use crate::programs::{Programs, texts};
 use crate::refusals::tested;
@@ -150,18 +151,65 @@ pub(crate) fn the_exit_code_and_a_line_say_that_a_build_is_slower(programs: &Pro
     );
 }
 
-/// Symptom: the error of the file was the only line, and the slower build had none.
-pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs: &Programs) {
-    let (other, file) = (programs.path(100), programs.0.join("verdicts.json"));
-    let mut command = programs.command(300, "work/spin", &["--max-regression=10%"]);
-    command.arg("--against").arg(other);
+/// Runs this build with a file for the verdicts that can't be written at the end. Returns the
+/// standard error stream.
+fn with_verdicts_not_stored(programs: &Programs, steps: u64, arguments: &[&str]) -> String {
+    let file = programs.0.join("verdicts.json");
+    let mut command = programs.command(steps, "work/spin", arguments);
     command.arg("--verdicts").arg(&file);
     let output = command.env(BLOCKS, &file).output().expect("a program");
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(2), "{err}");
-    assert!(err.contains("SLOWER: work/spin: slower by"), "{err}");
     let line = format!("tickline: --verdicts: {}: ", file.display());
-    assert!(err.contains(&line), "{err}");
+    assert_eq!(err.matches(&line).count(), 1, "{err}");
+    err
+}
+
+/// The same, against the build with 100 steps.
+fn slower_with_verdicts_not_stored(programs: &Programs) -> String {
+    let against = format!("--against={}", programs.path(100).display());
+    with_verdicts_not_stored(programs, 300, &["--max-regression=10%", &against])
+}
+
+/// Symptom: the error of the file was the only line, and the slower build had none.
+pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs: &Programs) {
+    let err = slower_with_verdicts_not_stored(programs);
+    assert!(err.contains("SLOWER: work/spin: slower by"), "{err}");
+}
+
+/// Symptom: "0 pass, 1 slower, 0 undecided: exit code 1" of a run that ended with 2.
+pub(crate) fn no_line_has_another_exit_code_if_the_verdicts_cannot_be_stored(programs: &Programs) {
+    let err = slower_with_verdicts_not_stored(programs);
+    let line = "tickline: 0 pass, 1 slower, 0 undecided\n";
+    assert!(err.contains(line), "{err}");
+}
+
+/// Symptom: the error of the file was the only line.
+pub(crate) fn a_run_that_passes_is_named_if_its_verdicts_cannot_be_stored(programs: &Programs) {
+    save_main_of(programs, 3_000, "work/spin");
+    let arguments = [
+        "--baseline=main",
+        "--update-on-pass",
+        "--max-regression=5000%",
+    ];
+    let err = with_verdicts_not_stored(programs, 3_000, &arguments);
+    for line in [
+        "1 pass, 0 slower, 0 undecided",
+        "the baseline main stays as it was",
+    ] {
+        assert!(err.contains(&format!("tickline: {line}\n")), "{err}");
+    }
+}
+
+/// Symptom: the error of the file was the only line.
+pub(crate) fn an_error_is_named_if_the_verdicts_cannot_be_stored(programs: &Programs) {
+    let benchmark = programs.0.join("work").join("spin");
+    fs::create_dir_all(&benchmark).expect("a folder");
+    fs::write(benchmark.join("main"), "in the way").expect("own file");
+    let arguments = ["--save-baseline", "main", "--noplot"];
+    let err = with_verdicts_not_stored(programs, 100, &arguments);
+    let line = "tickline: the baseline main is not saved: ";
+    assert!(err.contains(line), "{err}");
 }
 
 pub(crate) fn the_file_has_the_limit_and_the_difference_of_a_slower_build(programs: &Programs) {
