@@ -142,7 +142,8 @@ fn words(text: &str) -> Vec<&str> {
 
 /// The bytes of the quoted part with which a text begins, as `shell_word` makes it; a backquote may
 /// stand before it. `None` if there is none, or if it does not end. A name that another program
-/// chose may have an apostrophe: a quote before a letter ends nothing, and no part has a line end.
+/// chose may have an apostrophe: a quote before a letter or a digit ends nothing, and no part has a
+/// line end. Other apostrophes may still join words, which makes a line wider.
 fn quoted_bytes(text: &str) -> Option<usize> {
     let mut inside = text.trim_start_matches('`').strip_prefix('\'')?;
     loop {

@@ -95,6 +95,14 @@ pub fn kernels_clock_is_fast() -> bool {
 mod tests {
     use super::*;
 
+    /// Symptom of a number that nobody had raised: two builds of one version with different
+    /// interfaces accepted each other's library.
+    #[test]
+    fn the_number_of_the_interface_is_the_hash_of_its_source_and_of_the_layout() {
+        let source = include_bytes!("program/run_interface.rs");
+        assert_eq!(RUN_INTERFACE, hash(source) ^ LAYOUT_VERSION);
+    }
+
     /// The vectors are those of the hash's authors.
     #[test]
     fn the_hash_of_a_source_is_fnv_1a() {

@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: [(&str, &[Section]); 14] = [
     ("man", MAN),
 ];
 
-/// The sections of a command.
+/// The sections of a command; none if it has none, which a test of `manual.rs` forbids.
 pub(crate) fn of(command: &str) -> &'static [Section] {
     let found = COMMANDS.iter().find(|(name, _)| *name == command);
     found.map(|(_, sections)| *sections).unwrap_or_default()

@@ -124,7 +124,8 @@ fn is_missing(page: &Path) -> bool {
 /// Says that the machine's page stays as it is; `None` if there is none.
 fn untouched(machine: &Path, word: &str) -> Option<String> {
     machine.exists().then(|| {
-        let command = ServiceManager::of(machine).switch(word, machine);
+        let words = format!("serve {word}");
+        let command = ServiceManager::of(machine).command_for(&words, machine);
         let page = machine.display();
         format!("the machine's page {page} stays as it is: {command} switches it {word}")
     })

@@ -91,6 +91,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
                     obstacle: obstacle.to_string(),
                     fixing_commands: obstacle.fixing_commands(user, process, duration, &program),
                     other_tools: obstacle.other_tools(process, duration),
+                    container_options: obstacle.container_options(),
                 }),
                 ..WhoSummary::default()
             }

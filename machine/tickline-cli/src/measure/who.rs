@@ -36,6 +36,8 @@ pub(crate) struct NotCounted {
     pub(crate) fixing_commands: Vec<String>,
     /// The commands that count by other tools, the most useful first.
     pub(crate) other_tools: Vec<String>,
+    /// The options with which a container may count; `None` if they can't remove the obstacle.
+    pub(crate) container_options: Option<&'static str>,
 }
 
 /// The keys of [`NotCounted`] in the JSON.

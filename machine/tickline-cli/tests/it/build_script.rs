@@ -95,15 +95,19 @@ fn compiled_script() -> Option<&'static Path> {
 }
 
 fn compile() -> Option<PathBuf> {
-    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("build_script");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Another process of the tests may execute the script that is there, so it is replaced whole.
+    let new = folder.join(format!("build_script-{}", std::process::id()));
+    let script = folder.join("build_script");
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
     rustc
         .args(["--edition", "2024", "-o"])
-        .arg(&script)
+        .arg(&new)
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs"))
         .env("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION"));
     let output = rustc.output().ok()?;
     assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::rename(&new, &script).unwrap();
     Some(script)
 }
 

@@ -50,17 +50,6 @@ pub enum FileError {
     },
 }
 
-#[cfg(target_os = "linux")]
-impl FileError {
-    /// Converts an error of the system into one that states the `problem`.
-    pub(crate) fn system(problem: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
-        move |error| Self::System {
-            problem,
-            errno: error.raw_os_error(),
-        }
-    }
-}
-
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -27,6 +27,16 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(GUARDED);
 /// The flags of a page's file. If a pipe has its name, the open must not block.
 const FILE: OFlags = OFlags::NONBLOCK.union(GUARDED);
 
+impl FileError {
+    /// Converts an error of the system into one that states the `problem`.
+    pub(crate) fn system(problem: &'static str) -> impl Fn(Errno) -> Self {
+        move |error| Self::System {
+            problem,
+            errno: error.raw_os_error(),
+        }
+    }
+}
+
 /// The path of a page: its folder, which is open, and its name in the folder.
 #[derive(Debug)]
 pub(crate) struct PagePath<'a> {

@@ -202,8 +202,9 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     facts.0
 }
 
-/// Adds the facts of the machine, with the words of `machine_rows`: a user searches one text by the
-/// words of the other. A new fact does not compile until it is compared or left out here.
+/// Adds the facts of the machine, mostly with the words of `machine_rows`, by which a user searches
+/// both texts. `ROW: FACT` is a fact of that row. A new fact does not compile until it is compared
+/// or left out here.
 fn add_machine(machine: &Machine, facts: &mut Facts) {
     let Machine {
         cpu,
@@ -244,9 +245,9 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.add_words("CPU", cpu.as_deref());
     facts.add_words("architecture", architecture.as_deref());
     facts.add_words("kernel", kernel.as_deref());
-    facts.add_words("kernel command line", kernel_command_line.as_deref());
+    facts.add_words("command line", kernel_command_line.as_deref());
     facts.add_words("clocksource", clocksource.as_deref());
-    facts.add_words("clocksources available", available_clocksources.as_deref());
+    facts.add_words("clocksource: available", available_clocksources.as_deref());
     facts.add_code("hypervisor", hypervisor.as_ref());
     facts.add_words("product", product.as_deref());
     facts.add_code("cloud", cloud.as_ref());
@@ -259,11 +260,11 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     if let Some(namespace) = time_namespace {
         add_time_namespace(namespace, facts);
     }
-    facts.add_words("CPUs allowed", allowed_cpus.as_deref());
-    facts.add_words("CPUs online", online_cpus.as_deref());
-    facts.add_count("page readers", *page_readers);
-    facts.add_is_so("page served", *page_served);
-    facts.add_is_so("page switched off", *page_switched_off);
+    facts.add_words("CPUs: allowed", allowed_cpus.as_deref());
+    facts.add_words("CPUs: online", online_cpus.as_deref());
+    facts.add_count("page: readers", *page_readers);
+    facts.add_is_so("page: served", *page_served);
+    facts.add_is_so("page: switched off", *page_switched_off);
     if let Some(vmclock) = vmclock {
         add_vmclock(vmclock, facts);
     }
@@ -271,15 +272,15 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
-        facts.add_code("answer that does not count: by", Some(&answer.channel));
-        facts.add_code("answer that does not count: why", Some(&answer.reason));
+        facts.add_code("NTP daemon: ignored answer by", Some(&answer.channel));
+        facts.add_code("NTP daemon: ignored because", Some(&answer.reason));
     }
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
     }
     facts.add_words("boot loader", boot_loader.as_deref());
     facts.add_is_so("systemd", *systemd);
-    facts.add_count("CPUs synchronised", *synchronised_cpus);
+    facts.add_count("counters: synchronised CPUs", *synchronised_cpus);
     facts.add_words("counters", Some(counters));
 }
 
@@ -304,10 +305,10 @@ fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
         boottime_offset_ns: boottime_ns,
         children_elsewhere,
     } = namespace;
-    facts.add_whole("namespace: monotonic time", *monotonic_ns, "ns");
-    facts.add_whole("namespace: boot time", *boottime_ns, "ns");
+    facts.add_whole("namespace: offset of monotonic time", *monotonic_ns, "ns");
+    facts.add_whole("namespace: offset of boot time", *boottime_ns, "ns");
     facts.add_is_so(
-        "namespace: children receive another",
+        "namespace: children receive another namespace",
         Some(*children_elsewhere),
     );
 }
@@ -346,7 +347,11 @@ fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
     facts.add_count("ptp4l: class", Some(*clock_class));
     facts.add_whole("ptp4l: accuracy", *accuracy_ns, "ns");
     facts.add_count("ptp4l: steps away", Some(*steps_removed));
-    facts.add_whole("ptp4l: TAI ahead of UTC", utc_offset_s.map(i64::from), "s");
+    facts.add_whole(
+        "ptp4l: TAI is ahead of UTC",
+        utc_offset_s.map(i64::from),
+        "s",
+    );
     facts.add_words("ptp4l: bounds nothing", unbounded.as_deref());
 }
 

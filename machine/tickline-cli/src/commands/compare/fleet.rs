@@ -209,7 +209,7 @@ fn compare(machines: Vec<SideFacts>, left_out: Vec<LeftOut>, above_percent: f64)
     let mut own = Vec::new();
     let mut equal = 0;
     // A reader comes and goes.
-    let mut compared = names(&facts, |fact| fact.name != "page readers");
+    let mut compared = names(&facts, |fact| fact.name != "page: readers");
     compared.sort_by_key(|fact| (fact.name != HEALTH, !fact.is_finding));
     for Fact { name, unit, .. } in compared {
         let of_machine = |facts: &Vec<Fact>| facts.iter().find(|fact| fact.name == name).cloned();

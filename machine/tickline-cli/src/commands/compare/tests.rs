@@ -1,6 +1,7 @@
 use super::*;
 use crate::document::{GateRow, Level};
 use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
+use crate::machine_rows::machine_rows;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -224,6 +225,11 @@ fn machine_with_parts(facts: FactValues) -> Document {
         unbounded: Some(name.to_owned()),
         ..Ptp4l::default()
     });
+    document.machine.allowed_cpus = Some(number.to_string());
+    document.machine.online_cpus = Some(number.to_string());
+    document.machine.synchronised_cpus = Some(number.into());
+    document.machine.page_readers = Some(number.into());
+    document.machine.page_served = Some(is_so);
     document
 }
 
@@ -242,9 +248,9 @@ fn the_facts_of_each_part_of_the_machine_are_compared() {
         "CPUID: hypervisor",
         "CPUID: leaf 15h",
         "CPUID: leaf 4000_0010h",
-        "namespace: monotonic time",
-        "namespace: boot time",
-        "namespace: children receive another",
+        "namespace: offset of monotonic time",
+        "namespace: offset of boot time",
+        "namespace: children receive another namespace",
         "NTP daemon: name",
         "NTP daemon: synchronised",
         "NTP daemon: follows",
@@ -257,10 +263,22 @@ fn the_facts_of_each_part_of_the_machine_are_compared() {
         "ptp4l: class",
         "ptp4l: accuracy",
         "ptp4l: steps away",
-        "ptp4l: TAI ahead of UTC",
+        "ptp4l: TAI is ahead of UTC",
         "ptp4l: bounds nothing",
     ] {
         assert!(names.contains(&name), "no {name} in {names:?}");
+    }
+}
+
+/// Symptom: "clocksources available" here, and "available" in the row `clocksource` of the doctor.
+#[test]
+fn a_fact_with_a_row_has_the_name_of_a_row_of_the_doctor() {
+    let document = machine_with_parts(VALUES);
+    let rows = machine_rows(&document);
+    let facts = facts_of(&document, ABOVE);
+    let with_row = facts.iter().filter_map(|fact| fact.name.split_once(": "));
+    for (row, fact) in with_row {
+        assert!(rows.iter().any(|(name, _)| *name == row), "{row}: {fact}");
     }
 }
 

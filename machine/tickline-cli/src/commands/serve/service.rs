@@ -27,10 +27,6 @@ pub(super) enum ServiceManager {
     Other,
 }
 
-/// Who may do what this user can't do here, and where.
-const BY_OWNER: &str = "as the owner of the page or its folder, where that user may write (in a \
-                        container: on its host, by the page's path there)";
-
 /// The folders below which systemd looks for units (systemd.unit(5)), as far as packages and
 /// administrators write to them.
 const UNIT_FOLDERS: [&str; 5] = ["etc", "run", "usr/local/lib", "usr/lib", "lib"];
@@ -104,52 +100,61 @@ impl ServiceManager {
         }
     }
 
-    /// The command that switches this page off or on: `word` is `off` or `on`. Elsewhere this
-    /// program may have another path.
-    pub(super) fn switch(self, word: &str, page: &Path) -> String {
-        let words = format!("serve {word}");
-        if self == Self::Elsewhere {
-            let of_owner = Some(page::of_machine());
-            let there = command_of_user(&words, page, None, of_owner, "tickline");
-            format!("{there} {BY_OWNER}")
-        } else {
-            command(&words, page)
+    /// The command of this program with these words, such as `serve on`, for this page; also who
+    /// runs it where, if not this user here. Elsewhere this program may have another path.
+    pub(super) fn command_for(self, words: &str, page: &Path) -> String {
+        if self != Self::Elsewhere {
+            return command(words, page);
         }
+        let there = command_of_user(words, page, None, None, "tickline");
+        let who = if page == page::of_machine() {
+            "on the host, if this is a container"
+        } else {
+            "as the owner of the page or its folder; in a container, on its host, by the page's \
+             path there"
+        };
+        format!("{there} ({who})")
     }
 
     /// How to start a server of this page. A server that was switched off ends within half a second,
     /// and until then its unit is active, so that `start` does nothing.
     pub(super) fn start(self, page: &Path) -> String {
         let is_machines = page == page::of_machine();
-        let serve = if is_machines {
+        let serve = if is_machines && self != Self::Elsewhere {
             format!("`{} serve`, as root", sudo::this_program())
         } else {
-            command("serve", page)
+            self.command_for("serve", page)
         };
         match self {
             Self::Systemd | Self::SystemdOfUser | Self::OpenRc => {
-                format!("{}, or {serve}", self.restart())
+                format!("{}, or {serve}", self.restart(page))
             }
-            Self::Elsewhere => format!("do so {BY_OWNER}"),
-            Self::Other if is_machines => format!(
-                "restart what runs one here, such as a pod or container; if nothing does, {serve}"
+            Self::Other if !is_machines => serve,
+            Self::Elsewhere | Self::Other => format!(
+                "restart what runs one, such as a pod, container or unit; if nothing does, {serve}"
             ),
-            Self::Other => serve,
         }
     }
 
-    /// How to end the server that runs, and start another; for a service, also how to start one.
-    pub(super) const fn restart(self) -> &'static str {
+    /// How to end the server of this page that runs, and start another; for a service, also how to
+    /// start one.
+    pub(super) fn restart(self, page: &Path) -> String {
+        let unmask = "if the unit is masked, unmask it first";
         match self {
-            Self::Systemd => {
-                "systemctl restart tickline, as root (if the unit is masked, unmask it first)"
-            }
-            Self::SystemdOfUser => "systemctl --user restart tickline",
-            Self::OpenRc => "rc-service tickline restart, as root",
+            Self::Systemd => format!("systemctl restart tickline, as root ({unmask})"),
+            Self::SystemdOfUser => format!("systemctl --user restart tickline ({unmask})"),
+            Self::OpenRc => "rc-service tickline restart, as root".to_owned(),
             Self::Elsewhere | Self::Other => {
-                "as its user, and where it runs, restart what runs it (its unit by `systemctl \
-                 --user restart tickline`, its pod or container), or end its process and start \
-                 another"
+                let option = if page == page::of_machine() {
+                    ""
+                } else {
+                    "--user "
+                };
+                format!(
+                    "as its user, and where it runs, restart what runs it (its pod or container, \
+                     or its unit by `systemctl {option}restart tickline`), or end its process and \
+                     start another"
+                )
             }
         }
     }
@@ -175,13 +180,9 @@ impl ServiceManager {
                 "systemctl --user status tickline; journalctl --user -u tickline"
             }
             Self::OpenRc => "rc-service tickline status; grep tickline /var/log/messages",
-            Self::Elsewhere => {
-                "the server's log, and `tickline serve status`, where it runs, such as on the host \
-                 of a container"
-            }
-            Self::Other => {
-                "the log of the server (its standard error, the system's log, or that of a pod \
-                 or container)"
+            Self::Elsewhere | Self::Other => {
+                "the log of the server, where it runs (its standard error, the system's log, or \
+                 that of a pod or container)"
             }
         }
     }
@@ -244,7 +245,12 @@ mod tests {
             ),
             (
                 ServiceManager::Other,
-                "restart what runs one here",
+                "restart what runs one, ",
+                "its standard error",
+            ),
+            (
+                ServiceManager::Elsewhere,
+                "restart what runs one, ",
                 "its standard error",
             ),
         ] {
@@ -331,9 +337,17 @@ mod tests {
             let managers = managers_with_masks("run/systemd/system", &[UNITS[0]], &[mask]);
             assert_eq!(managers[0], ServiceManager::Systemd, "{mask}");
         }
-        let start = ServiceManager::Systemd.start(page::of_machine());
-        let first = "as root (if the unit is masked, unmask it first), or ";
-        assert!(start.contains(first), "{start}");
+        let mask = "home/.config/systemd/user/tickline.service";
+        let managers = managers_with_masks("run/systemd/system", &[UNITS[1]], &[mask]);
+        assert_eq!(managers[1], ServiceManager::SystemdOfUser);
+        for (manager, page) in [
+            (ServiceManager::Systemd, page::of_machine()),
+            (ServiceManager::SystemdOfUser, Path::new(OWN)),
+        ] {
+            let start = manager.start(page);
+            let first = " (if the unit is masked, unmask it first), or ";
+            assert!(start.contains(first), "{start}");
+        }
     }
 
     #[test]
@@ -372,7 +386,7 @@ mod tests {
     fn what_runs_the_server_of_the_machines_page_is_restarted_before_another_is_started() {
         let start = ServiceManager::Other.start(page::of_machine());
         let (first, then) = start.split_once("; ").unwrap();
-        assert!(first.contains("such as a pod or container"), "{start}");
+        assert!(first.contains("such as a pod, container "), "{start}");
         let program = sudo::this_program();
         assert_eq!(then, format!("if nothing does, `{program} serve`, as root"));
     }
@@ -392,9 +406,20 @@ mod tests {
     #[test]
     fn a_server_that_no_service_of_this_user_runs_is_restarted_by_its_own_user() {
         for manager in [ServiceManager::Elsewhere, ServiceManager::Other] {
-            let restart = manager.restart();
+            let restart = manager.restart(Path::new(OTHER));
             assert!(restart.starts_with("as its user"), "{restart}");
             assert!(restart.contains("`systemctl --user restart"), "{restart}");
+        }
+    }
+
+    /// Symptom: `systemctl --user restart tickline` for the server of the machine's page, which no
+    /// user's unit runs.
+    #[test]
+    fn the_server_of_the_machines_page_is_restarted_by_its_pod_or_by_the_systems_unit() {
+        for manager in [ServiceManager::Elsewhere, ServiceManager::Other] {
+            let restart = manager.restart(page::of_machine());
+            let by = "(its pod or container, or its unit by `systemctl restart tickline`)";
+            assert!(restart.contains(by), "{restart}");
         }
     }
 
@@ -441,19 +466,36 @@ mod tests {
         }
     }
 
-    /// Symptom: in a container, `sudo tickline serve on`, which its read-only mount refuses; and a
-    /// command for the page of another user, without a word of that user.
+    /// Symptom: in a container, `sudo tickline serve on` alone, which its read-only mount refuses;
+    /// and a command for the page of another user, without a word of that user.
     #[test]
     fn a_page_that_this_user_can_only_read_is_switched_by_its_owner() {
-        for (page, command) in [
-            (page::of_machine(), "`tickline serve on`"),
-            (Path::new(OTHER), "`tickline serve on --page /srv/page`"),
+        let on = |manager: ServiceManager, page| manager.command_for("serve on", page);
+        let [machines, other] = [page::of_machine(), Path::new(OTHER)];
+        assert_eq!(
+            on(ServiceManager::Elsewhere, machines),
+            "`sudo tickline serve on` (on the host, if this is a container)"
+        );
+        assert_eq!(
+            on(ServiceManager::Elsewhere, other),
+            "`tickline serve on --page /srv/page` (as the owner of the page or its folder; in a \
+             container, on its host, by the page's path there)"
+        );
+        let here = on(ServiceManager::Other, other);
+        assert_eq!(here, command("serve on", other));
+    }
+
+    /// Symptom: "do so as the owner of the page", without a command that starts a server.
+    #[test]
+    fn a_server_that_is_to_start_elsewhere_has_its_command() {
+        for (page, serve) in [
+            (page::of_machine(), "`sudo tickline serve`"),
+            (Path::new(OTHER), "`tickline serve --page /srv/page`"),
         ] {
-            let on = ServiceManager::Elsewhere.switch("on", page);
-            assert_eq!(on, format!("{command} {BY_OWNER}"));
+            let start = ServiceManager::Elsewhere.start(page);
+            let last = format!("; if nothing does, {serve} (");
+            assert!(start.contains(&last), "{start}");
         }
-        let on = ServiceManager::Other.switch("on", Path::new(OTHER));
-        assert_eq!(on, command("serve on", Path::new(OTHER)));
     }
 
     /// Symptom: "permission denied" for a user who ran the command that `serve status` had printed.
@@ -482,7 +524,7 @@ mod tests {
         };
         assert_eq!(ServiceManager::of(&page), expected);
         let start = ServiceManager::Elsewhere.start(&page);
-        assert_eq!(start, format!("do so {BY_OWNER}"));
+        assert!(start.contains("as the owner of the page"), "{start}");
     }
 
     /// Symptom: in a user namespace, "`tickline serve`, as user 65534", whom `serve` refuses.

@@ -237,7 +237,7 @@ fn next(
     match server.exists() {
         Some(false) => format!("{look}; to start a server: {}", manager.start(page)),
         Some(true) if phase == PagePhase::Expired && halt.is_none() => {
-            format!("{look}; to restart the server: {}", manager.restart())
+            format!("{look}; to restart the server: {}", manager.restart(page))
         }
         _ => look.to_owned(),
     }
@@ -286,7 +286,7 @@ impl PageReport {
                 .page()
                 .header()
                 .map(|header| header.time_namespace),
-            on: manager.switch("on", page),
+            on: manager.command_for("serve on", page),
             next: next(manager, page, phase, &server, server_halt),
             server_halt,
             server,
@@ -376,7 +376,7 @@ mod tests {
             next(ServiceManager::Systemd, page, phase, &server, halt)
         };
         let look = ServiceManager::Systemd.look();
-        let restart = ServiceManager::Systemd.restart();
+        let restart = ServiceManager::Systemd.restart(Path::new("/page"));
         let expected = format!("{look}; to restart the server: {restart}");
         assert_eq!(next(PagePhase::Expired, None), expected);
         assert_eq!(next(PagePhase::Expired, Some(Halt::Signal)), look);

@@ -14,10 +14,6 @@ const ROWS: usize = 20;
 const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice \
                                 at each call. None of them sees the calls that the vDSO answers.";
 
-/// The options with which a container may count.
-const CONTAINER_OPTIONS: &str =
-    "--privileged --pid=host -v /sys/kernel/tracing:/sys/kernel/tracing";
-
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
@@ -68,8 +64,13 @@ fn what_to_do(not_counted: &NotCounted, screen: &mut Screen) {
     for command in &not_counted.other_tools {
         screen.line(&format!("  {command}"));
     }
-    screen.line("\nIn a container, run these on its host, or start it as root with:");
-    screen.line(&format!("  {CONTAINER_OPTIONS}"));
+    match not_counted.container_options {
+        Some(options) => {
+            screen.line("\nIn a container, run these on its host, or start it as root with:");
+            screen.line(&format!("  {options}"));
+        }
+        None => screen.line("\nIn a container, run these on its host."),
+    }
     screen.line("");
     screen.say("", OTHER_TOOLS_NOTE);
 }
@@ -352,10 +353,13 @@ mod tests {
                     obstacle: "no".to_owned(),
                     fixing_commands: fixing_commands.iter().map(|&it| it.to_owned()).collect(),
                     other_tools: vec!["perf".to_owned()],
+                    container_options: None,
                 }),
                 ..WhoSummary::default()
             });
-            let says = format!("Calls were not counted: no. {says} In a container, ");
+            let says = format!(
+                "Calls were not counted: no. {says} In a container, run these on its host. "
+            );
             assert!(text.starts_with(&says), "no {says} in {text}");
         }
     }
@@ -368,11 +372,12 @@ mod tests {
             obstacle: "no".to_owned(),
             fixing_commands: vec!["sudo it".to_owned()],
             other_tools: Vec::new(),
+            container_options: Some("--some --options --of --a --container"),
         };
         let mut screen = Screen::of(40);
         what_to_do(&not_counted, &mut screen);
-        let expected = format!("start it as root with:\n  {CONTAINER_OPTIONS}\n");
-        assert!(screen.text.contains(&expected), "{}", screen.text);
+        let expected = "start it as root with:\n  --some --options --of --a --container\n";
+        assert!(screen.text.contains(expected), "{}", screen.text);
     }
 
     #[test]

@@ -126,7 +126,16 @@ impl User {
     }
 }
 
+/// The options with which a container may count.
+const CONTAINER_OPTIONS: &str =
+    "--privileged --pid=host -v /sys/kernel/tracing:/sys/kernel/tracing";
+
 impl Obstacle {
+    /// The options that may remove the obstacle in a container. They give it no other kernel.
+    pub(super) fn container_options(&self) -> Option<&'static str> {
+        matches!(self, Self::Denied | Self::NotMounted).then_some(CONTAINER_OPTIONS)
+    }
+
     /// The commands by which `user` removes the obstacle, and counts again by `program`, in their
     /// order. `duration` is the time to count.
     pub(super) fn fixing_commands(
@@ -316,6 +325,18 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
                 "tickline who --duration 5s"
             ]
         );
+    }
+
+    /// Symptom: a container whose kernel has no such tracepoints was to be started with options.
+    #[test]
+    fn only_a_refusal_and_a_missing_mount_have_options_for_a_container() {
+        for obstacle in [Obstacle::Denied, Obstacle::NotMounted] {
+            assert_eq!(obstacle.container_options(), Some(CONTAINER_OPTIONS));
+        }
+        let other = Obstacle::Other("no memory".to_owned());
+        for obstacle in [Obstacle::NotBuilt, other] {
+            assert_eq!(obstacle.container_options(), None);
+        }
     }
 
     /// Symptom: on a host, root heard only of a container.
