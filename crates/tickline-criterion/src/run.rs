@@ -329,7 +329,7 @@ fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     };
     let stored = updated.and_then(|()| verdict_file::store(&verdicts, options));
     if let Err(error) = &stored {
-        // So that no line has the exit code of a run without this error.
+        // The printed lines then have the exit code of this error.
         verdicts.state = RunState::Failed {
             error: error.clone(),
         };

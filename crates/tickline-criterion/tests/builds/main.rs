@@ -104,7 +104,7 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_and_a_line_say_that_a_build_is_slower,
     verdicts::a_slower_build_is_named_if_its_verdicts_cannot_be_stored,
-    verdicts::no_line_has_another_exit_code_if_the_verdicts_cannot_be_stored,
+    verdicts::the_last_line_has_the_exit_code_if_the_verdicts_cannot_be_stored,
     verdicts::a_run_that_passes_is_named_if_its_verdicts_cannot_be_stored,
     verdicts::an_error_is_named_if_the_verdicts_cannot_be_stored,
     verdicts::the_file_has_the_limit_and_the_difference_of_a_slower_build,

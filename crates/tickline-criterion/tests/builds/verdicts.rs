@@ -178,9 +178,9 @@ pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs:
 }
 
 /// Symptom: "0 pass, 1 slower, 0 undecided: exit code 1" of a run that ended with 2.
-pub(crate) fn no_line_has_another_exit_code_if_the_verdicts_cannot_be_stored(programs: &Programs) {
+pub(crate) fn the_last_line_has_the_exit_code_if_the_verdicts_cannot_be_stored(programs: &Programs) {
     let err = slower_with_verdicts_not_stored(programs);
-    let line = "tickline: 0 pass, 1 slower, 0 undecided\n";
+    let line = "tickline: 0 pass, 1 slower, 0 undecided: exit code 2\n";
     assert!(err.contains(line), "{err}");
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn a_run_that_passes_is_named_if_its_verdicts_cannot_be_stored(progra
     ];
     let err = with_verdicts_not_stored(programs, 3_000, &arguments);
     for line in [
-        "1 pass, 0 slower, 0 undecided",
+        "1 pass, 0 slower, 0 undecided: exit code 2",
         "the baseline main stays as it was",
     ] {
         assert!(err.contains(&format!("tickline: {line}\n")), "{err}");

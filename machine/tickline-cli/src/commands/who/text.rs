@@ -64,12 +64,16 @@ fn what_to_do(not_counted: &NotCounted, screen: &mut Screen) {
     for command in &not_counted.other_tools {
         screen.line(&format!("  {command}"));
     }
+    screen.line("");
     match not_counted.container_options {
         Some(options) => {
-            screen.line("\nIn a container, run these on its host, or start it as root with:");
+            screen.say(
+                "",
+                "In a container, run these on its host, or start it as root with:",
+            );
             screen.line(&format!("  {options}"));
         }
-        None => screen.line("\nIn a container, run these on its host."),
+        None => screen.say("", "In a container, run these on its host."),
     }
     screen.line("");
     screen.say("", OTHER_TOOLS_NOTE);
