@@ -1,6 +1,5 @@
 //! Settings for a [`CounterTime`].
 
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process;
 use std::sync::{Arc, Once};
@@ -14,13 +13,9 @@ use crate::measurement::calibration::Calibration;
 use crate::measurement::error::{Error, ErrorKind};
 use crate::measurement::readings::PairClock;
 use crate::measurement::session::{Session, WaitLimit};
-use crate::measurement::settings::{Counting, Settings};
+use crate::measurement::settings::{Counting, SETTLE_RANGE, Settings};
 use crate::measurement::time::CounterTime;
 use crate::message::Messages;
-
-/// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
-pub(crate) const SETTLE_RANGE: RangeInclusive<Duration> =
-    Duration::from_millis(50)..=Duration::from_secs(60);
 
 /// The exit code of a program that gets one of this crate's options without
 /// [`run`](crate::run()), as for other errors of options.

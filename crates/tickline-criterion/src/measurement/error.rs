@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickline::Reason;
 
-use crate::measurement::builder::SETTLE_RANGE;
+use crate::measurement::settings::SETTLE_RANGE;
 
 /// The reason why the counter can't measure. Its text is complete, with the causes.
 ///

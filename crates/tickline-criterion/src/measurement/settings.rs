@@ -1,9 +1,15 @@
 //! The settings of a measurement.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::message::Messages;
+
+/// The range of [`crate::measurement::CounterTimeBuilder::settle`]: a shorter time gives no rate.
+pub(crate) const SETTLE_RANGE: RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_secs(60);
 
 /// The settings of a measurement, except its clock's settings.
 #[derive(Debug, Clone)]

@@ -178,7 +178,9 @@ pub(crate) fn a_slower_build_is_named_if_its_verdicts_cannot_be_stored(programs:
 }
 
 /// Symptom: "0 pass, 1 slower, 0 undecided: exit code 1" of a run that ended with 2.
-pub(crate) fn the_last_line_has_the_exit_code_if_the_verdicts_cannot_be_stored(programs: &Programs) {
+pub(crate) fn the_last_line_has_the_exit_code_if_the_verdicts_cannot_be_stored(
+    programs: &Programs,
+) {
     let err = slower_with_verdicts_not_stored(programs);
     let line = "tickline: 0 pass, 1 slower, 0 undecided: exit code 2\n";
     assert!(err.contains(line), "{err}");
