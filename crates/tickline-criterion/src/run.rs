@@ -60,7 +60,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | 1 | a benchmark is found slower, by more than `--max-regression`: the whole interval of its median or of its mean is above the limit |
 /// | 2 | nothing could be compared, or a baseline or the file of `--verdicts` could not be stored |
 /// | 3 | none is slower, and at least one is undecided |
-/// | 101 | a benchmark has panicked, or criterion (without `--against`, for a filter that is no regular expression), and the panic has unwound (the default) |
+/// | 101 | a benchmark has panicked, or criterion has, as for a value that it refuses (`--sample-size 5`); the panic has unwound (the default) |
 ///
 /// Exit code 2 comes with a printed reason. The usual ones:
 ///
@@ -301,7 +301,7 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 }
 
 /// Judges the findings of a run that began at `since`: updates the baseline, stores the verdicts,
-/// and prints them, or why there are none, also if they can't be stored. Returns the exit code.
+/// and prints them, also if they can't be stored. Returns the exit code.
 fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     let Findings {
         verdicts,
@@ -315,27 +315,28 @@ fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     {
         verdicts.state = RunState::Failed { error };
     }
-    if let RunState::Failed { error } = &verdicts.state {
-        if let Err(not_stored) = verdict_file::store(&verdicts, options) {
-            Messages::Shown.print(&not_stored);
-        }
-        return Err(error.clone());
-    }
     let passes = verdicts.state.exit_code() == Some(verdict::PASSES);
-    let updated = if options.update_on_pass && passes {
-        update_baseline(&mut verdicts, runs, options)
-    } else {
-        Ok(())
-    };
-    let stored = updated.and_then(|()| verdict_file::store(&verdicts, options));
-    if let Err(error) = &stored {
-        // The printed lines then have the exit code of this error.
-        verdicts.state = RunState::Failed {
-            error: error.clone(),
-        };
+    if options.update_on_pass
+        && passes
+        && let Err(error) = update_baseline(&mut verdicts, runs, options)
+    {
+        verdicts.state = RunState::Failed { error };
     }
-    print(&verdicts, options);
-    stored.map(|()| verdicts.state.exit_code().unwrap_or(verdict::ERROR))
+    if let Err(not_stored) = verdict_file::store(&verdicts, options) {
+        match &verdicts.state {
+            RunState::Failed { error } if *error == not_stored => {}
+            RunState::Failed { .. } => Messages::Shown.print(&not_stored),
+            // The printed lines then have the exit code of this error.
+            _ => verdicts.state = RunState::Failed { error: not_stored },
+        }
+    }
+    if !verdicts.benchmarks.is_empty() {
+        print(&verdicts, options);
+    }
+    match verdicts.state {
+        RunState::Failed { error } => Err(error),
+        state => Ok(state.exit_code().unwrap_or(verdict::ERROR)),
+    }
 }
 
 /// The benchmarks without a verdict: by the lists of both builds with `--against`, or else by
@@ -389,13 +390,8 @@ fn update_baseline(
     verdict_file::store_so_far(&so_far, options)?;
     let name = verdicts.baseline.clone().unwrap_or_default();
     if let Err(error) = baseline_update::update_baselines(&folders, &name) {
-        let error = format!("the baseline was not updated: {error}");
-        verdicts.state = RunState::Failed {
-            error: error.clone(),
-        };
         verdicts.kept_baselines.clear();
-        _ = verdict_file::store(verdicts, options);
-        return Err(error);
+        return Err(format!("the baseline was not updated: {error}"));
     }
     verdicts.is_baseline_updated = true;
     Ok(())

@@ -71,9 +71,8 @@ impl Error {
         )
     }
 
-    /// A gate that may open by itself was still closed after a wait of `limit`, which `set_by` has
-    /// set.
-    pub(crate) fn still_closed(reason: Reason, limit: Duration, set_by: LimitSetBy) -> Self {
+    /// A gate that may open by itself was still closed after a wait of `limit`.
+    pub(crate) fn still_closed(reason: Reason, limit: Duration) -> Self {
         let (why, other_way) = if reason == Reason::Untested {
             ("; to compare them takes 20 ms a CPU or more", ONE_CPU)
         } else {
@@ -84,7 +83,7 @@ impl Error {
             format!(
                 "the counter can't be used: {reason} (after a wait of {limit:.1?}{why})\
                  {}{other_way}",
-                longer_wait(limit, set_by)
+                longer_wait(limit)
             ),
         )
     }
@@ -104,33 +103,22 @@ impl fmt::Display for Error {
 
 impl StdError for Error {}
 
-/// What has set the limit of a wait.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum LimitSetBy {
-    /// The program, by [`settle`](crate::measurement::CounterTimeBuilder::settle).
-    Program,
-    /// The default.
-    Default,
-}
-
-/// What waits for longer than `limit`, to follow a text. Empty if nothing does.
-pub(crate) fn longer_wait(limit: Duration, set_by: LimitSetBy) -> String {
+/// How a program waits for longer than `limit`, to follow a text. Empty if it can't. A program with
+/// a builder keeps the builder's other settings, such as those of the clock.
+pub(crate) fn longer_wait(limit: Duration) -> String {
     let most = *SETTLE_RANGE.end();
     if limit >= most {
         return String::new();
     }
-    let seconds = most.as_secs();
-    match set_by {
-        LimitSetBy::Program => format!(
-            "; the program has set this limit by CounterTimeBuilder::settle: raise it, to at most \
-             {seconds} s"
-        ),
-        LimitSetBy::Default => format!(
-            "; CounterTime::builder().settle(std::time::Duration::from_secs({seconds}))\
-             .build_or_wall_time() waits for up to {seconds} s: write it in place of \
-             CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group)"
-        ),
-    }
+    let settle = format!(
+        ".settle(std::time::Duration::from_secs({}))",
+        most.as_secs()
+    );
+    format!(
+        "; to wait for longer, add {settle} to the program's CounterTime::builder(); a program \
+         without one writes CounterTime::builder(){settle}.build_or_wall_time() in place of \
+         CounterTime::new_or_wall_time() (in criterion_group!, if it calls group)"
+    )
 }
 
 /// The command of a process that may use one CPU, and so has nothing to compare.

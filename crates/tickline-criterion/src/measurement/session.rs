@@ -9,7 +9,7 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::criterion_folder;
 use crate::measurement::calibration::{Rate, Scale, least_ns};
-use crate::measurement::error::{Error, ErrorKind, LimitSetBy, longer_wait};
+use crate::measurement::error::{Error, ErrorKind, longer_wait};
 use crate::measurement::incidents::{Incidents, Observations};
 use crate::measurement::noise_loop::NoiseLoop;
 use crate::measurement::pair_cost::pair_ticks;
@@ -44,7 +44,6 @@ pub(crate) struct WaitLimit {
     settle: Duration,
     /// The most time of a comparison that is added to it.
     comparison: Duration,
-    set_by: LimitSetBy,
 }
 
 impl WaitLimit {
@@ -53,7 +52,6 @@ impl WaitLimit {
         Self {
             settle,
             comparison: Duration::ZERO,
-            set_by: LimitSetBy::Program,
         }
     }
 
@@ -67,7 +65,6 @@ impl WaitLimit {
         Self {
             settle: SETTLE,
             comparison: COMPARISON_OF_A_CPU.saturating_mul(cpus),
-            set_by: LimitSetBy::Default,
         }
     }
 
@@ -198,7 +195,7 @@ fn end_of_wait(
     limit: WaitLimit,
     compared: Duration,
 ) -> Option<Result<Rate, Error>> {
-    let (limit, set_by) = (limit.after(compared), limit.set_by);
+    let limit = limit.after(compared);
     let is_over = waited >= limit;
     let state = status.state;
     if state == ClockState::Fast
@@ -210,7 +207,7 @@ fn end_of_wait(
     if let ClockState::Fallback(reason) = state {
         let may_open = is_temporary(reason, probes);
         if may_open && is_over {
-            return Some(Err(Error::still_closed(reason, limit, set_by)));
+            return Some(Err(Error::still_closed(reason, limit)));
         }
         if !may_open && (is_over || status.is_judged) {
             return Some(Err(Error::closed(reason)));
@@ -219,7 +216,7 @@ fn end_of_wait(
     is_over.then(|| {
         let message = format!(
             "the counter's rate was not known after {limit:.1?}: {state}{}",
-            longer_wait(limit, set_by)
+            longer_wait(limit)
         );
         Err(Error::new(ErrorKind::NotReady, message))
     })
@@ -334,8 +331,8 @@ mod tests {
         }
     }
 
-    /// Symptom: "let CounterTimeBuilder::settle allow more time" named a builder that the program
-    /// did not have.
+    /// Symptoms: "let CounterTimeBuilder::settle allow more time" named a builder that the program
+    /// did not have. A program that had one was to replace it, with its settings of the clock.
     #[test]
     fn the_text_of_a_gate_that_may_open_by_itself_has_the_call_that_waits_for_longer() {
         for reason in [
@@ -344,10 +341,12 @@ mod tests {
             Reason::NoLine,
         ] {
             let expected = format!(
-                "the counter can't be used: {reason} (after a wait of 2.0s); \
+                "the counter can't be used: {reason} (after a wait of 2.0s); to wait for longer, \
+                 add .settle(std::time::Duration::from_secs(60)) to the program's \
+                 CounterTime::builder(); a program without one writes \
                  CounterTime::builder().settle(std::time::Duration::from_secs(60))\
-                 .build_or_wall_time() waits for up to 60 s: write it in place of \
-                 CounterTime::new_or_wall_time() (in criterion_group!, if the program calls group)"
+                 .build_or_wall_time() in place of CounterTime::new_or_wall_time() (in \
+                 criterion_group!, if it calls group)"
             );
             assert_eq!(text_at_limit(reason), expected);
         }
@@ -371,23 +370,6 @@ mod tests {
                 let text = result.expect("the end").expect_err("no rate").to_string();
                 assert_eq!(text.contains(".settle("), is_asked, "{text}");
             }
-        }
-    }
-
-    /// Symptom: the text had a call in place of `CounterTime::new_or_wall_time()`. A program that
-    /// sets a limit has no such call, and may have a setting of the clock, which was lost.
-    #[test]
-    fn the_text_after_a_limit_that_the_program_has_set_asks_to_raise_it() {
-        for state in [
-            ClockState::Calibrating,
-            ClockState::Fallback(Reason::NoLine),
-        ] {
-            let (status, limit) = (status(state, None), WaitLimit::chosen(LIMIT));
-            let result = end_of_wait(&status, Probes::Full, LIMIT, limit, Duration::ZERO);
-            let text = result.expect("the end").expect_err("no rate").to_string();
-            let end = "; the program has set this limit by CounterTimeBuilder::settle: raise it, \
-                       to at most 60 s";
-            assert!(text.ends_with(end), "{text}");
         }
     }
 

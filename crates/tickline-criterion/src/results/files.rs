@@ -189,7 +189,7 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Ju
     };
     if !matches!(file.try_exists(), Ok(false)) {
         let error = format!(
-            "the baseline {name} can't be read: {error}; save it again with the build that it is of: {}",
+            "the baseline {name} can't be read: {error}; save it again with the build that it is of, and this version of tickline-criterion: {}",
             hints::command_that_saves(&name)
         );
         return Err(Judgement::undecided(ReasonCode::NoBaseline.with(error)));
@@ -469,7 +469,7 @@ mod tests {
             let found = read_baseline(&folder.0, "main".to_owned(), stem).err();
             let text = found.and_then(|found| found.reason).expect("why").text;
             let expected = format!(
-                "{stem}.json: missing field `{part}`; save it again with the build that it is of: `cargo bench "
+                "{stem}.json: missing field `{part}`; save it again with the build that it is of, and this version of tickline-criterion: `cargo bench "
             );
             assert!(text.contains(&expected), "{text}");
         }
