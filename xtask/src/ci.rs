@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Lane {
     /// For each commit: format, clippy, docs, tests, stored API
     Check,
-    /// For each change: loom, Miri, simulator, guests, fuzzing, other targets
+    /// For each change: loom, Miri, simulator, guests, fuzzing
     Deep,
     /// What takes too long for every change; stores the results in docs/nightly.md
     Nightly,

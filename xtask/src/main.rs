@@ -164,7 +164,7 @@ mod tests {
             "record --smoke --secs 3",
             "record --secs soon",
             "mutate --sample 3",
-            "targets --others x86_64",
+            "targets --write x86_64",
             "vm --prepare --write",
             "ports uild",
             "report page.html --screenshot page.png",

@@ -17,7 +17,7 @@ use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::code;
 use crate::test_output::skips;
 use crate::vm::BUILD;
-use list::{AARCH64, Counter, Crates, HOST, RISC_V, Target};
+use list::{Counter, HOST, Target};
 use machine::Machine;
 
 /// The file with the table, and the table's titles.
@@ -49,34 +49,19 @@ fn text(cell: &Cell) -> String {
     }
 }
 
-/// The extent of the tests on each target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// Unit tests, integration tests, doc tests.
-    Full,
-    /// The program only where it is static or has code of its own, because it takes longest to
-    /// compile. Only unit tests, and none for RISC-V. No optimised tests. The table has "nightly"
-    /// for the missing parts.
-    Short,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Only the targets whose names contain one of these
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Leaves out `x86_64` Linux, and checks that take minutes
-    #[arg(long, conflicts_with = "names")]
-    others: bool,
     /// Stores the table in PLATFORM.md
-    #[arg(long, conflicts_with_all = ["names", "others"])]
+    #[arg(long, conflicts_with = "names")]
     write: bool,
 }
 
 /// Checks the targets whose names contain one of `names`, or all targets, and prints the table.
-/// Fails if a check fails. `--others` leaves out x86_64 Linux, which other steps of CI check, and
-/// checks less of each target (`Extent::Short`). `--write` stores the table in `PLATFORM.md`,
-/// unless a check failed or was skipped.
+/// Fails if a check fails. `--write` stores the table in `PLATFORM.md`, unless a check failed or was
+/// skipped.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let names = &arguments.names;
     let targets = list::all()?;
@@ -90,19 +75,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         }
     }
     let wanted = |target: &&Target| {
-        !(arguments.others && target.triple == HOST)
-            && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
+        names.is_empty() || names.iter().any(|name| target.triple.contains(name))
     };
-    let extent = if arguments.others {
-        Extent::Short
-    } else {
-        Extent::Full
-    };
-    let rows: Vec<[Cell; 5]> = targets
-        .iter()
-        .filter(wanted)
-        .map(|target| check(target, extent))
-        .collect();
+    let rows: Vec<[Cell; 5]> = targets.iter().filter(wanted).map(check).collect();
     let line = |row: &[Cell; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
     let table = files::table_head(&TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
@@ -119,19 +94,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 
 /// Checks a target. Returns its name, and the results: compiled, unit tests, control loop, counter
 /// path.
-fn check(target: &Target, extent: Extent) -> [Cell; 5] {
+fn check(target: &Target) -> [Cell; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
     let compiled =
-        Machine::prepare_to_compile(target).and_then(|machine| compile(target, &machine, extent));
+        Machine::prepare_to_compile(target).and_then(|machine| compile(target, &machine));
     let rest = || {
         // If the target does not compile, skip the other checks.
         compiled.clone()?;
         let machine = Machine::prepare_to_run(target, None)?;
-        let tests = run_unit_tests(target, &machine, extent);
-        if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
-            return Ok([tests, passed("nightly"), passed("nightly")]);
-        }
+        let tests = run_unit_tests(target, &machine);
         let with_files = Machine::prepare_to_run(target, Some(&target.clocksources))?;
         Ok([
             tests,
@@ -172,43 +144,26 @@ fn target_option(target: &Target) -> Option<String> {
     (target.triple != HOST).then(|| format!("--target={}", target.triple))
 }
 
-fn compile(target: &Target, machine: &Machine, extent: Extent) -> Cell {
-    // The program's code for processors other than x86 is compiled only here.
-    let has_own_code = target.triple == AARCH64;
-    let is_short = extent == Extent::Short && target.crates == Crates::Published && !has_own_code;
-    let crates = if is_short {
-        Crates::Libraries
-    } else {
-        target.crates
-    };
+fn compile(target: &Target, machine: &Machine) -> Cell {
     let option = target_option(target);
-    // The build of the program below checks nearly all libraries.
-    let is_checked = is_short && target.is_static;
-    if !is_checked {
-        let packages = crates.names();
-        let mut check = command("cargo check");
-        machine.run(check.args(package_options(&packages)).args(&option))?;
-    }
+    let packages = target.crates.names();
+    let mut check = command("cargo check");
+    machine.run(check.args(package_options(&packages)).args(&option))?;
+    let crates = target.crates.words();
     if !target.is_static {
-        return passed(crates.words());
+        return passed(crates);
     }
     let binary = files::target().join(&target.triple).join("dist/tickline");
     machine.run(command(BUILD).args(&option))?;
     require_static(&binary).inspect_err(|why| println!("=== FAILED: {why}"))?;
     machine.run(command_of([&binary]).arg("--version"))?;
-    let others = if is_checked {
-        String::new()
-    } else {
-        format!("{}, ", crates.words())
-    };
-    Ok(format!("{others}the program static"))
+    Ok(format!("{crates}, the program static"))
 }
 
 /// Lets tests that pass show why they have skipped themselves.
 const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
 
-fn run_unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Cell {
-    let is_short = extent == Extent::Short;
+fn run_unit_tests(target: &Target, machine: &Machine) -> Cell {
     if !target.tests {
         return passed(if target.why.is_empty() {
             "no"
@@ -216,13 +171,8 @@ fn run_unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Cell {
             &target.why
         });
     }
-    if is_short && target.triple == RISC_V {
-        return passed("nightly");
-    }
     // A static musl has no shared libraries, so the plugin, an example of tickline, can't be built.
-    let kinds: &[&[&str]] = if is_short {
-        &[&["--lib"]]
-    } else if target.triple.ends_with("-musl") {
+    let kinds: &[&[&str]] = if target.triple.ends_with("-musl") {
         &[&["--lib", "--tests"], &["--doc"]]
     } else {
         &[&[]]

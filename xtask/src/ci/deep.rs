@@ -65,15 +65,6 @@ fn beside_others() -> Vec<Step> {
             .args(["--features", "tickline/mock,tickline-page/clock"])
             .args(["--test", "portable", "--test", "clock"])
             .args(["--", "--show-output"]),
-        // Miri tries four schedules, and different values that the orderings let loads return.
-        // `mutate` weakens each ordering, with more seeds. Miri never lets a load return a later
-        // store, and never reorders the stores to one atomic. This takes two minutes.
-        miri("Miri on orderings outside of core")
-            .args(["-p", "tickline", "-p", "tickline-quanta"])
-            .args(["-p", "tickline-tracing", "-p", "tickline-utc"])
-            .args(["--lib", "--", "--show-output"])
-            .only_tests(["ordering_"])
-            .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4"),
         // Loom runs the models in `crates/tickline-core/src/loom_tests/` and, for leases, in
         // `machine/tickline-page/src/lease/loom_tests.rs`. It tries their interleavings, and every
         // value that the orderings let an atomic load return. The head of core's models says what
@@ -89,11 +80,6 @@ fn beside_others() -> Vec<Step> {
         by_oldest_compiler("oldest supported compiler", "check")
             .args(["--all-features"])
             .args(published()),
-        // All dependencies are built once more, in a folder of their own: two minutes of CPU time.
-        Step::new(
-            "packages build by themselves, without a warning",
-            ["cargo", "xtask", "publish"],
-        ),
     ]
 }
 
@@ -115,17 +101,6 @@ fn models() -> Vec<Step> {
             "a test goes red for one rule in twenty that is taken out",
             ["cargo", "xtask", "mutate", "--sample"],
         ),
-        // The benchmarks work; nothing is measured.
-        Step::new("benches of tickline-criterion run", ["cargo", "bench"]).args([
-            "-p",
-            "tickline-criterion",
-            "--",
-            "--test",
-        ]),
-        Step::new(
-            "everything at once: order, bounds, growth",
-            ["cargo", "xtask", "soak", "--minutes", "1"],
-        ),
     ]
 }
 
@@ -142,15 +117,17 @@ fn outside_of_the_workspace() -> Vec<Step> {
             .needs(CPP),
         fuzz("fuzz control", "control"),
         fuzz("fuzz page", "page"),
-        // The crates compile for each target; their tests pass where something here can run them.
-        Step::new(
-            "other targets than this one",
-            ["cargo", "xtask", "targets", "--others"],
-        ),
+        // The systems and processors of most users. Their tests run in the lane `nightly`.
+        Step::new("Windows and aarch64 compile", ["cargo", "check"])
+            .args(["--target", "x86_64-pc-windows-gnu"])
+            .args(["--target", "aarch64-unknown-linux-gnu"])
+            .args(published())
+            .prepare_by(["rustup", "target", "add", "x86_64-pc-windows-gnu"])
+            .prepare_by(["rustup", "target", "add", "aarch64-unknown-linux-gnu"]),
     ]
 }
 
-/// What the crates depend on, and their features.
+/// What the crates depend on.
 fn dependencies() -> Vec<Step> {
     vec![
         Step::new("licences, sources, duplicates", ["cargo", "deny"])
@@ -162,32 +139,8 @@ fn dependencies() -> Vec<Step> {
             .args(["check", "--disable-fetch", "advisories"])
             .needs(["cargo", "deny", "--version"])
             .prepare_by(["cargo", "deny", "--workspace", "fetch", "db"]),
-        // This check has a lock file of its own, with the oldest version of each dependency that
-        // `Cargo.toml` admits.
-        Step::new("oldest versions of dependencies", ["cargo", "+nightly"])
-            .args(["check", "--config", OLDEST_LOCK, "--all-features"])
-            .args(["--target-dir", "target/nightly"])
-            .args(published())
-            .prepare_by(["mkdir", "-p", "target/minimal-versions"])
-            .prepare_by([
-                "cargo",
-                "+nightly",
-                "update",
-                "--config",
-                OLDEST_LOCK,
-                "-Z",
-                "direct-minimal-versions",
-            ]),
-        // No feature needs another one that it does not name.
-        Step::new("every two features", ["cargo", "hack", "check"])
-            .args(["--feature-powerset", "--depth", "2", "--quiet"])
-            .args(published())
-            .needs(["cargo", "hack", "--version"]),
     ]
 }
-
-/// The setting of the lock file of "oldest versions of dependencies".
-const OLDEST_LOCK: &str = r#"resolver.lockfile-path="target/minimal-versions/Cargo.lock""#;
 
 /// What a step with fuzzing needs.
 const FUZZ: [&str; 4] = ["cargo", "+nightly", "fuzz", "--version"];
@@ -196,7 +149,7 @@ const FUZZ: [&str; 4] = ["cargo", "+nightly", "fuzz", "--version"];
 const CPP: [&str; 2] = ["c++", "--version"];
 
 /// Tests under Miri.
-fn miri(name: &'static str) -> Step {
+pub(super) fn miri(name: &'static str) -> Step {
     Step::new(name, ["cargo", "+nightly", "miri", "test"])
         .needs(["cargo", "+nightly", "miri", "--version"])
         .prepare_by(["cargo", "+nightly", "miri", "setup"])

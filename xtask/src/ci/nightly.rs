@@ -1,8 +1,9 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
+use super::deep::miri;
 use super::results::{CRITERION, LIBRARY_TESTS};
-use super::{Lane, by_oldest_compiler, workspaces};
+use super::{Lane, by_oldest_compiler, published, workspaces};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
@@ -13,6 +14,7 @@ pub(super) fn steps() -> Vec<Step> {
     steps.extend(long_tests());
     steps.extend(workspaces::clippy(Lane::Nightly));
     steps.extend(other_builds());
+    steps.extend(packages());
     steps
 }
 
@@ -244,6 +246,15 @@ fn long_tests() -> Vec<Step> {
         .env("TICKLINE_TEST_ROUNDS", "167")
         .without(LIBRARY_TESTS)
         .without(CRITERION),
+        // Miri tries four schedules, and different values that the orderings let loads return.
+        // `mutate` weakens each ordering, with more seeds. Miri never lets a load return a later
+        // store, and never reorders the stores to one atomic. This takes two minutes.
+        miri("Miri on orderings outside of core")
+            .args(["-p", "tickline", "-p", "tickline-quanta"])
+            .args(["-p", "tickline-tracing", "-p", "tickline-utc"])
+            .args(["--lib", "--", "--show-output"])
+            .only_tests(["ordering_"])
+            .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4"),
         // The tests of the trace file make ten million spans only here. The other tests do so in
         // every optimised build.
         Step::new("ten million spans", ["cargo", "test"])
@@ -255,6 +266,45 @@ fn long_tests() -> Vec<Step> {
             ])
             .env("TICKLINE_TEST_SPANS", "10000000")
             .without(CRITERION),
+    ]
+}
+
+/// What else can be wrong with the crates as users get them.
+fn packages() -> Vec<Step> {
+    vec![
+        // All dependencies are built once more, in a folder of their own: two minutes of CPU time.
+        Step::new(
+            "packages build by themselves, without a warning",
+            ["cargo", "xtask", "publish"],
+        ),
+        // This check has a lock file of its own, with the oldest version of each dependency that
+        // `Cargo.toml` admits.
+        Step::new("oldest versions of dependencies", ["cargo", "+nightly"])
+            .args(["check", "--config", OLDEST_LOCK, "--all-features"])
+            .args(["--target-dir", "target/nightly"])
+            .args(published())
+            .prepare_by(["mkdir", "-p", "target/minimal-versions"])
+            .prepare_by([
+                "cargo",
+                "+nightly",
+                "update",
+                "--config",
+                OLDEST_LOCK,
+                "-Z",
+                "direct-minimal-versions",
+            ]),
+        // No feature needs another one that it does not name.
+        Step::new("every two features", ["cargo", "hack", "check"])
+            .args(["--feature-powerset", "--depth", "2", "--quiet"])
+            .args(published())
+            .needs(["cargo", "hack", "--version"]),
+        // The benchmarks work; nothing is measured.
+        Step::new("benches of tickline-criterion run", ["cargo", "bench"]).args([
+            "-p",
+            "tickline-criterion",
+            "--",
+            "--test",
+        ]),
     ]
 }
 
@@ -282,3 +332,6 @@ fn other_builds() -> Vec<Step> {
             .without(LIBRARY_TESTS),
     ]
 }
+
+/// The setting of the lock file of "oldest versions of dependencies".
+const OLDEST_LOCK: &str = r#"resolver.lockfile-path="target/minimal-versions/Cargo.lock""#;

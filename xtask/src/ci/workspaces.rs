@@ -51,12 +51,12 @@ const WORKSPACES: [Workspace; 5] = [
         tool: None,
         target: None,
     },
-    // Their dependencies take half a minute.
+    // Their dependencies take minutes on a slow processor.
     Workspace {
         folder: "benches/peers",
         format: "format of the peers",
         clippy: "clippy of the peers",
-        lane: Lane::Deep,
+        lane: Lane::Nightly,
         tool: None,
         target: None,
     },
