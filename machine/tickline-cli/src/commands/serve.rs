@@ -118,7 +118,12 @@ fn switch(
 
 /// Whether there is no such page, nor a server of its deleted file, as far as this user may see.
 fn is_missing(page: &Path) -> bool {
-    matches!(page.try_exists(), Ok(false)) && page::deleted(page).is_none()
+    !may_exist(page) && page::deleted(page).is_none()
+}
+
+/// Whether there is such a file, or this user may not look for it.
+fn may_exist(page: &Path) -> bool {
+    page.try_exists().unwrap_or(true)
 }
 
 /// Says that the machine's page stays as it is; `None` if there is none.
@@ -161,12 +166,12 @@ fn show_status(named: Option<&Path>, args: &ServeStatus) -> io::Result<Exit> {
         Some(page) => absolute(page),
         None => page::find().ok_or_else(no_default_page),
     };
-    let attached = page.and_then(|page| {
+    // Programs may read a page that this process can't open, so its state is not known then.
+    let is_found = page.as_ref().is_ok_and(|page| may_exist(page));
+    let report = page.and_then(|page| {
         let attached = AttachedFile::open(&page).map_err(page_error)?;
-        Ok((page, attached))
+        PageReport::read(&page, &attached)
     });
-    let is_found = attached.is_ok();
-    let report = attached.and_then(|(page, attached)| PageReport::read(&page, &attached));
     let mut shown = match &report {
         Ok(report) => report.text(),
         Err(_) => String::new(),

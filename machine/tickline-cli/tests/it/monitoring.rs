@@ -332,6 +332,33 @@ fn a_page_whose_state_cannot_be_read_was_found() {
     assert!(!figures.contains("\ntickline_page_serving "), "{figures}");
 }
 
+/// Symptom: "programs are slow, and right" of a page that programs might still read, because the
+/// command did not trust the page, or found it truncated.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_page_that_cannot_be_opened_was_found() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use crate::common::server;
+
+    let (_folder, page) = server::folder();
+    drop(tickline_page::page_file::LockedPageFile::create(&page).unwrap());
+    let assert_found = |message: &str| {
+        let mut command = tickline(&["serve", "status", "--openmetrics", "-", "--page"]);
+        let output = command.arg(&page).output().expect("the program");
+        crate::common::assert_fails(&output, 2, message);
+        let figures = text(&output.stdout);
+        assert!(figures.contains("\ntickline_page_found 1\n"), "{figures}");
+        assert!(!figures.contains("\ntickline_page_serving "), "{figures}");
+    };
+    let folder = page.parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o775)).unwrap();
+    assert_found("; chmod go-w ");
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::File::create(&page).unwrap();
+    assert_found("0 bytes");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn the_figures_of_a_page_are_for_the_action_status() {

@@ -11,7 +11,7 @@ use crate::openmetrics::{Gauge, Sample, seconds};
 /// What is known of the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PageState<'a> {
-    /// There is no page that this user may read.
+    /// There is no page.
     NoPage,
     /// There is one, and its state could not be read.
     Unknown,
@@ -32,7 +32,7 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
     let gauges = [
         Gauge::yes_or_no(
             "tickline_page_found",
-            "Whether there is a page that this user may read.",
+            "Whether there is a page.",
             Some(is_found),
         ),
         Gauge::yes_or_no(
