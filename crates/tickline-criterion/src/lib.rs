@@ -25,6 +25,9 @@
 //! }
 //! ```
 //!
+//! The counter measures on Linux and Windows only, and only if [it can be trusted](tickline#trust).
+//! Elsewhere, as on macOS, [`CounterTime::new_or_wall_time`] measures as `WallTime` does.
+//!
 //! To convert existing benchmarks, write `&mut Criterion<CounterTime>` in place of
 //! `&mut Criterion`, and change these:
 //!
@@ -35,6 +38,7 @@
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]) |
 //! | a helper's `&mut Bencher` | `&mut Bencher<'_, CounterTime>`; for [`BenchPairs`] `&mut PairBencher<'_>` |
 //! | a helper's `&mut BenchmarkGroup<'_, WallTime>` | `&mut BenchmarkGroup<'_, CounterTime>` |
+//! | a routine of `iter_custom` that returns a `Duration` | a routine that reads a clone of the [`CounterTime`] and returns an [`Elapsed`] ([an example](CounterTime)); or the `Duration` with `.into()`: the routine keeps its clock, and nothing is subtracted |
 //!
 //! - The short form is for `WallTime` only. With `&mut Criterion<CounterTime>` it does not compile:
 //!   `error[E0308]: mismatched types`, with "expected `&mut Criterion<CounterTime>`, found

@@ -31,7 +31,8 @@
 //! ```
 //!
 //! Without the filter, the spans and events of every level and library would be in the trace.
-//! Without the thread, [readings may stay with the OS clock](#before-calibration).
+//! Without the thread, [readings may stay with the OS clock](#before-calibration). On systems other
+//! than Linux and Windows, such as macOS, they [always do](tickline#trust).
 //!
 //! Open `trace.json` there. A program that a signal ends, as Ctrl-C does, drops no guard: its file
 //! may lack the last 100 ms and the final `]`, and opens all the same.

@@ -8,6 +8,7 @@ use tickline_core::shared::{Event, SampleAge};
 
 use crate::environment::EnvironmentSwitch;
 use crate::settings::Driver;
+use crate::sys;
 
 mod text;
 
@@ -104,7 +105,7 @@ impl ClockState {
             Self::Fallback(reason) => write!(
                 f,
                 "fallback: readings come from the OS clock, because {reason}{}",
-                advice(reason, driver)
+                advice(reason, driver, sys::CAN_PIN_THREADS)
             ),
             Self::Unavailable => {
                 f.write_str("unavailable: this system has no clock, so every reading is 0")
@@ -124,8 +125,16 @@ impl ClockState {
 /// What can be done about `reason`, to follow the reason's text. Where a call is right only on some
 /// machines, the text says on which. Empty if neither the program nor its parent can do anything,
 /// or if the reason's text names the switch. `driver` is the clock's; `None` if it is not known.
-const fn advice(reason: Reason, driver: Option<Driver>) -> &'static str {
+/// `can_pin_threads` is the system's [`sys::CAN_PIN_THREADS`].
+const fn advice(reason: Reason, driver: Option<Driver>, can_pin_threads: bool) -> &'static str {
     match reason {
+        // On other systems a comparison decides. No thread can make one here.
+        Reason::NotInvariant | Reason::KernelUnknown | Reason::Untestable | Reason::Untested
+            if !can_pin_threads =>
+        {
+            "; tickline can't compare the CPUs' counters on this system, so readings stay \
+             with the OS clock"
+        }
         Reason::Denied => {
             "; the sandbox or parent that denies it must permit it before the program starts \
              (PR_TSC_ENABLE)"

@@ -49,6 +49,10 @@ pub(crate) const COUNTER: Option<HardwareCounter> = if cfg!(miri) {
     HardwareCounter::if_present()
 };
 
+/// Whether [`pin_this_thread`] can succeed on this system. If not, no clock can compare the CPUs'
+/// counters.
+pub(crate) const CAN_PIN_THREADS: bool = cfg!(all(any(target_os = "linux", windows), not(miri)));
+
 /// The stack of a thread, besides the least that libc needs. The figure is address space, not
 /// memory.
 pub(crate) const STACK_BYTES: usize = 256 * 1024;

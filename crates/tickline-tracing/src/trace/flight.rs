@@ -14,11 +14,13 @@
 //! use std::time::Duration;
 //! use tickline_tracing::SpanTimingLayer;
 //! use tickline_tracing::flight::FlightRecorder;
+//! use tracing_subscriber::filter::LevelFilter;
 //! use tracing_subscriber::prelude::*;
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! #   let folder = tempfile::tempdir()?;
 //! #   std::env::set_current_dir(&folder)?;
+//!     let _thread = tickline::start()?; // keep it by a name, not `_`
 //!     let recorder = FlightRecorder::builder().with_fields().build()?;
 //!     recorder.write_on_panic("panic.json")?;
 //!     let writer = recorder.clone();
@@ -28,7 +30,7 @@
 //!             writer.write_last_in_background("slow.json", Duration::from_secs(5)).ok();
 //!         }
 //!     });
-//!     tracing_subscriber::registry().with(layer).init();
+//!     tracing_subscriber::registry().with(layer.with_filter(LevelFilter::INFO)).init();
 //!
 //!     tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
 //!
@@ -37,6 +39,8 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! [The front page](crate) says what the thread and the filter are for.
 //!
 //! # The black box
 //!

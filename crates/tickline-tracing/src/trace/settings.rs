@@ -29,15 +29,18 @@ const MAX_BYTES: u64 = 16 << 30;
 /// use tickline_tracing::SpanTimingLayer;
 /// use tickline_tracing::trace_file::{TraceFile, Tracks};
 /// use tracing::Instrument;
+/// use tracing_subscriber::filter::LevelFilter;
 /// use tracing_subscriber::prelude::*;
 ///
 /// #[tokio::main]
-/// async fn main() -> std::io::Result<()> {
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// #   let folder = tempfile::tempdir()?;
 /// #   std::env::set_current_dir(&folder)?;
+///     let _thread = tickline::start()?; // keep it by a name, not `_`
 ///     let builder = TraceFile::builder().with_fields().tracks(Tracks::Requests);
 ///     let (trace, guard) = builder.create("trace.json")?;
-///     tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(trace)).init();
+///     let layer = SpanTimingLayer::new().with_sink(trace);
+///     tracing_subscriber::registry().with(layer.with_filter(LevelFilter::INFO)).init();
 ///
 ///     let span = tracing::info_span!("request", status = tracing::field::Empty);
 ///     tokio::task::yield_now().instrument(span.clone()).await; // two polls

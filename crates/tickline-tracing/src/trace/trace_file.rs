@@ -154,13 +154,16 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
 /// use tickline_tracing::trace_file::TraceFile;
+/// use tracing_subscriber::filter::LevelFilter;
 /// use tracing_subscriber::prelude::*;
 ///
-/// fn main() -> std::io::Result<()> {
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// #   let folder = tempfile::tempdir()?;
 /// #   std::env::set_current_dir(&folder)?;
+///     let _thread = tickline::start()?; // keep it by a name, not `_`
 ///     let (trace, guard) = TraceFile::builder().with_fields().create("trace.json")?;
-///     tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(trace)).init();
+///     let layer = SpanTimingLayer::new().with_sink(trace);
+///     tracing_subscriber::registry().with(layer.with_filter(LevelFilter::INFO)).init();
 ///
 ///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
 ///

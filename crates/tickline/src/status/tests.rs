@@ -29,6 +29,11 @@ fn status_of(state: ClockState) -> Status {
     }
 }
 
+/// The text of a fallback on a system that can pin threads.
+fn fallback_text(reason: Reason) -> String {
+    format!("{reason}{}", advice(reason, None, true))
+}
+
 #[test]
 fn each_state_has_its_code() {
     for (state, code) in [
@@ -246,12 +251,35 @@ fn a_clock_with_a_thread_is_not_told_to_get_one() {
         (Some(Driver::Manual), true),
         (None, true),
     ] {
-        status.driver = driver;
-        let text = status.to_string();
+        let text = advice(Reason::Untested, driver, true);
         assert_eq!(text.contains("tickline::start()"), needs_thread, "{text}");
         let compares =
-            "yet; with Probes::Full (the default) the clock's thread compares them, for 20 ms";
+            "; with Probes::Full (the default) the clock's thread compares them, for 20 ms";
         assert_eq!(text.contains(compares), !needs_thread, "{text}");
+        status.driver = driver;
+        let here = advice(Reason::Untested, driver, sys::CAN_PIN_THREADS);
+        let line = status.to_string();
+        assert!(line.contains(&format!("compared yet{here}")), "{line}");
+    }
+}
+
+/// Symptom: on macOS the text named `tickline::start()`, whose thread can't compare the counters.
+/// After that call the text named a clock with a thread again.
+#[test]
+fn a_system_that_can_not_pin_threads_is_not_told_to_compare() {
+    for reason in [
+        Reason::NotInvariant,
+        Reason::KernelUnknown,
+        Reason::Untestable,
+        Reason::Untested,
+    ] {
+        for driver in [None, Some(Driver::Reader), Some(Driver::Thread)] {
+            assert_eq!(
+                advice(reason, driver, false),
+                "; tickline can't compare the CPUs' counters on this system, so readings stay \
+                 with the OS clock"
+            );
+        }
     }
 }
 
@@ -264,7 +292,7 @@ fn advice_on_a_setting_names_the_calls_for_both_kinds_of_clocks() {
         (Reason::KernelRejected, "trust(Trust::Measured)"),
         (Reason::SamplesTooOld, "interval(..)"),
     ] {
-        let text = ClockState::Fallback(reason).to_string();
+        let text = fallback_text(reason);
         let calls = format!(
             "Clock::builder().{setting}.start_global(), in place of tickline::start(), or .build() \
              for another clock"
@@ -338,7 +366,7 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
             "or was stopped or killed; the counter serves this clock again when that thread goes on",
         ),
     ] {
-        let text = ClockState::Fallback(reason).to_string();
+        let text = fallback_text(reason);
         assert!(text.contains(advice), "{text}");
     }
     let text = ClockState::Fallback(Reason::NoCounter).to_string();
@@ -358,7 +386,7 @@ fn advice_that_needs_a_comparison_names_the_probes_that_permit_it() {
         Reason::Unsynchronised,
         Reason::Untested,
     ] {
-        let text = ClockState::Fallback(reason).to_string();
+        let text = fallback_text(reason);
         assert!(text.contains("Probes::Full"), "{text}");
     }
 }
