@@ -247,7 +247,9 @@ mod tests {
         let sources = output_of("git grep -hwE fn|mod -- *.rs").unwrap();
         for step in steps(Lane::value_variants()) {
             for filter in &step.filters {
-                let is_there = ["fn", "mod"].map(|kind| format!("{kind} {filter}"));
+                // Colons after the name leave out tests that have the module's name in theirs.
+                let name = filter.trim_end_matches("::");
+                let is_there = ["fn", "mod"].map(|kind| format!("{kind} {name}"));
                 let is_there = is_there.iter().any(|text| sources.contains(text));
                 assert!(is_there, "{}: {filter}", step.name);
             }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::command::{command, output, output_of};
 use crate::files;
 
-/// The command that builds the examples, optimised as users run them.
-const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
+/// The command that builds the examples.
+const BUILD: &str = "cargo build --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
 
 /// The texts of a clock's state while the counter is in use, and while it is not (`ClockState` in
 /// `tickline`).

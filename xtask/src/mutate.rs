@@ -40,39 +40,28 @@ const MODELS_CPU_S: u64 = 120;
 /// The most seeds under Miri for one weaker ordering. Most need one or two seeds.
 const SEEDS: u32 = 32;
 
-/// CI runs one of this many mutants, so that it has an answer within two minutes. It runs no weaker
-/// orderings, because their models take minutes to build.
-const SAMPLE: usize = 20;
-
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Only the mutants of a rule's number, of `ordering`, or with this part in their description
     /// or file name
     filter: Option<String>,
-    /// Only one rule in twenty, as CI does
-    #[arg(long, conflicts_with = "filter")]
-    sample: bool,
 }
 
-/// The mutants that the arguments choose.
-fn chosen<'a>(all: &'a [Mutant], arguments: &Arguments) -> Vec<&'a Mutant> {
-    if arguments.sample {
-        let rules = all.iter().filter(|mutant| mutant.tests() == Tests::Unit);
-        return rules.step_by(SAMPLE).collect();
-    }
-    let Some(filter) = &arguments.filter else {
+/// All mutants, or those that match the filter.
+fn chosen<'a>(all: &'a [Mutant], filter: Option<&str>) -> Vec<&'a Mutant> {
+    let Some(filter) = filter else {
         return all.iter().collect();
     };
     let matches = |one: &&Mutant| {
-        one.rule == *filter || one.does.contains(filter) || one.file.contains(filter)
+        one.rule == filter || one.does.contains(filter) || one.file.contains(filter)
     };
     all.iter().filter(matches).collect()
 }
 
-/// Runs all mutants, a sample, or the mutants that match the filter.
+/// Runs all mutants, or those that match the filter.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let all = Table::load()?.mutants()?;
-    let mut mutants = chosen(&all, arguments);
+    let mut mutants = chosen(&all, arguments.filter.as_deref());
     if mutants.is_empty() {
         return Err(
             "no mutant matches: a filter is a rule, or a part of a description or of a file name"
@@ -209,21 +198,6 @@ fn row(mutant: &Mutant, red: &[String]) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_sample_has_one_rule_in_twenty_and_no_ordering() {
-        let all = Table::load().unwrap().mutants().unwrap();
-        let arguments = Arguments {
-            filter: None,
-            sample: true,
-        };
-        let sample = chosen(&all, &arguments);
-        let rules = all.iter().filter(|mutant| mutant.tests() == Tests::Unit);
-        let rules: Vec<&str> = rules.map(|mutant| &*mutant.does).collect();
-        let expected: Vec<&str> = rules.chunks(SAMPLE).map(|chunk| chunk[0]).collect();
-        let sample: Vec<&str> = sample.iter().map(|mutant| &*mutant.does).collect();
-        assert_eq!(sample, expected);
-    }
-
     /// A mutant of rule 12.
     fn mutant(does: &str, file: &str) -> Mutant {
         Mutant {
@@ -248,11 +222,7 @@ mod tests {
             ("machine/", 1),
             ("no such rule", 0),
         ] {
-            let arguments = Arguments {
-                filter: Some(filter.to_owned()),
-                sample: false,
-            };
-            assert_eq!(chosen(&all, &arguments).len(), expected, "{filter}");
+            assert_eq!(chosen(&all, Some(filter)).len(), expected, "{filter}");
         }
     }
 

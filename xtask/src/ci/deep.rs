@@ -7,10 +7,10 @@ use crate::step::Step;
 pub(super) fn steps() -> Vec<Step> {
     let mut steps = alone();
     steps.extend(beside_others().into_iter().map(Step::beside_others));
+    steps.extend(outputs());
     steps.extend(models());
     steps.extend(workspaces::clippy(Lane::Deep));
     steps.extend(outside_of_the_workspace());
-    steps.extend(dependencies());
     steps
 }
 
@@ -23,11 +23,6 @@ fn alone() -> Vec<Step> {
             .args(["-p", "tickline-utc", "-p", "tickline"])
             .args(["--release", "--all-features"])
             .args(["--no-fail-fast", "--", "--show-output"]),
-        // Each example prints what its head says.
-        Step::new("examples run", ["cargo", "xtask", "examples"]),
-        // A browser draws the report without an error.
-        Step::new("the report in a browser", ["cargo", "xtask", "report"])
-            .needs(["chromium", "--version"]),
         // Guests in which most can go wrong: other rights, a rejected TSC, clocksources that are
         // switched, steps, a sleep, a daemon that dies. This takes three minutes.
         Step::new("real kernels with bad clocks", ["cargo", "xtask", "vm"])
@@ -40,26 +35,14 @@ fn alone() -> Vec<Step> {
 /// Steps that run one after the other, beside those that follow. They measure nothing.
 fn beside_others() -> Vec<Step> {
     vec![
-        // Miri finds undefined behaviour and data races in the code that the unit tests of core and
-        // leases execute. Tests leak their machines on purpose (`testing.rs`). Some loops are
-        // shorter under `cfg!(miri)`, and core's clocks have an interval of 4 ms (`testing.rs`), so
-        // that no test takes a minute.
-        //
-        // Miri does not check:
-        // - the counters and the state's swap in assembly (the portable state replaces the swap);
-        // - a real counter or a real OS clock;
-        // - the tests of `control`, `driver`, `per_cpu`, `properties`, `shared/high_water.rs`,
-        //   `counter/resolution.rs` and `counter/extended.rs`, which are not compiled for Miri:
-        //   they would take minutes, and other tests reach all their unsafe code;
-        // - most interleavings, because a run has one schedule;
-        // - tickline's calls of the OS: under Miri it uses std's clocks, and its tests there only
-        //   make calls that every program makes;
-        // - core's doc tests, which have no unsafe code.
-        miri("Miri on core and leases")
+        // The unsafe code of core and leases. The lane `nightly` runs all their tests, which take
+        // ten minutes, and says what Miri does not check.
+        miri("Miri on cells, states and locks")
             .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
             .args(["--", "--show-output"])
+            .only_tests(["cell::", "state::", "try_lock::", "word::"])
             .env("MIRIFLAGS", "-Zmiri-ignore-leaks"),
-        // The same of the clock, with std's clocks. This takes half a minute.
+        // The unsafe code of the clock, with std's clocks. This takes half a minute.
         miri("Miri on tickline")
             .args(["-p", "tickline", "-p", "tickline-page"])
             .args(["--features", "tickline/mock,tickline-page/clock"])
@@ -83,8 +66,19 @@ fn beside_others() -> Vec<Step> {
     ]
 }
 
-/// What is simulated, mutated, or only tried. A build or Miri may disturb these steps, and those of
-/// the next lists.
+/// What programs print and draw. A build or Miri may disturb these steps, and those of the next
+/// lists.
+fn outputs() -> Vec<Step> {
+    vec![
+        // Each example prints what its head says.
+        Step::new("examples run", ["cargo", "xtask", "examples"]),
+        // A browser draws the report without an error.
+        Step::new("the report in a browser", ["cargo", "xtask", "report"])
+            .needs(["chromium", "--version"]),
+    ]
+}
+
+/// What is simulated.
 fn models() -> Vec<Step> {
     vec![
         // No reading of a random scenario breaks a rule of order or leaves its bounds.
@@ -97,10 +91,6 @@ fn models() -> Vec<Step> {
             ["cargo", "test", "--profile", "sim", "-p", "tickline-sim"],
         )
         .args(["--no-fail-fast", "--", "--show-output"]),
-        Step::new(
-            "a test goes red for one rule in twenty that is taken out",
-            ["cargo", "xtask", "mutate", "--sample"],
-        ),
     ]
 }
 
@@ -124,21 +114,6 @@ fn outside_of_the_workspace() -> Vec<Step> {
             .args(published())
             .prepare_by(["rustup", "target", "add", "x86_64-pc-windows-gnu"])
             .prepare_by(["rustup", "target", "add", "aarch64-unknown-linux-gnu"]),
-    ]
-}
-
-/// What the crates depend on.
-fn dependencies() -> Vec<Step> {
-    vec![
-        Step::new("licences, sources, duplicates", ["cargo", "deny"])
-            .args(["--workspace", "check", "--hide-inclusion-graph"])
-            .args(["licenses", "sources", "bans"])
-            .needs(["cargo", "deny", "--version"]),
-        // No dependency has a known vulnerability.
-        Step::new("advisories", ["cargo", "deny", "--workspace"])
-            .args(["check", "--disable-fetch", "advisories"])
-            .needs(["cargo", "deny", "--version"])
-            .prepare_by(["cargo", "deny", "--workspace", "fetch", "db"]),
     ]
 }
 

@@ -15,6 +15,7 @@ pub(super) fn steps() -> Vec<Step> {
     steps.extend(workspaces::clippy(Lane::Nightly));
     steps.extend(other_builds());
     steps.extend(packages());
+    steps.extend(dependencies());
     steps
 }
 
@@ -246,6 +247,27 @@ fn long_tests() -> Vec<Step> {
         .env("TICKLINE_TEST_ROUNDS", "167")
         .without(LIBRARY_TESTS)
         .without(CRITERION),
+        // Miri finds undefined behaviour and data races in the code that the unit tests of core and
+        // leases execute. Tests leak their machines on purpose (`testing.rs`). Some loops are
+        // shorter under `cfg!(miri)`, and core's clocks have an interval of 4 ms (`testing.rs`), so
+        // that no test takes a minute.
+        //
+        // Miri does not check:
+        // - the counters and the state's swap in assembly (the portable state replaces the swap);
+        // - a real counter or a real OS clock;
+        // - the tests of `control`, `driver`, `per_cpu`, `properties`, `shared/high_water.rs`,
+        //   `counter/resolution.rs` and `counter/extended.rs`, which are not compiled for Miri:
+        //   they would take minutes, and other tests reach all their unsafe code;
+        // - most interleavings, because a run has one schedule;
+        // - tickline's calls of the OS: under Miri it uses std's clocks, and its tests there only
+        //   make calls that every program makes;
+        // - core's doc tests, which have no unsafe code.
+        miri("Miri on core and leases")
+            .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
+            .args(["--", "--show-output"])
+            .env("MIRIFLAGS", "-Zmiri-ignore-leaks")
+            .without(LIBRARY_TESTS)
+            .without(CRITERION),
         // Miri tries four schedules, and different values that the orderings let loads return.
         // `mutate` weakens each ordering, with more seeds. Miri never lets a load return a later
         // store, and never reorders the stores to one atomic. This takes two minutes.
@@ -305,6 +327,21 @@ fn packages() -> Vec<Step> {
             "--",
             "--test",
         ]),
+    ]
+}
+
+/// What the crates depend on.
+fn dependencies() -> Vec<Step> {
+    vec![
+        Step::new("licences, sources, duplicates", ["cargo", "deny"])
+            .args(["--workspace", "check", "--hide-inclusion-graph"])
+            .args(["licenses", "sources", "bans"])
+            .needs(["cargo", "deny", "--version"]),
+        // No dependency has a known vulnerability.
+        Step::new("advisories", ["cargo", "deny", "--workspace"])
+            .args(["check", "--disable-fetch", "advisories"])
+            .needs(["cargo", "deny", "--version"])
+            .prepare_by(["cargo", "deny", "--workspace", "fetch", "db"]),
     ]
 }
 
