@@ -5,7 +5,7 @@ use tickline_core::reference::Reference;
 
 use crate::interval::Interval;
 use crate::moment::Moment;
-use crate::sys::KernelClock;
+use crate::sys::{KernelClock, adjtime_left_us};
 use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{UtcSource, UtcUnknown};
 
@@ -17,6 +17,7 @@ mod phc;
 pub mod ptp4l;
 
 pub(crate) use chronyd::ChronydSource;
+use chronyd::KernelSteering;
 pub(crate) use kernel::KernelSource;
 
 /// The report of a source about one moment.
@@ -133,6 +134,10 @@ impl Sources {
         let tracking = self.chronyd.ask();
         let by_ptp4l = ptp4l::answer(os, steered.unwrap_or(0));
         let clock = kernel_clock();
+        let adjtime_left_us = adjtime_left_us().unwrap_or(0);
+        let steering = clock
+            .as_ref()
+            .map(|clock| KernelSteering::new(clock, adjtime_left_us));
         let by_kernel = clock.as_ref().and_then(|clock| self.kernel.report(clock));
         let after = moment()?;
         if os.steering_ppb() != steered {
@@ -144,7 +149,7 @@ impl Sources {
         let by_chronyd = tracking.map(|tracking| {
             let phc_bound_ns = phc::error_bound_ns();
             self.chronyd
-                .report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
+                .report(&tracking, phc_bound_ns, steering, [&before, &after])
         });
         let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
         SourceAnswers::new(answers, &self.kernel, [&before, &after])

@@ -13,7 +13,7 @@ mod system;
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 
 pub(crate) use system::{
-    ClockDevice, ManagementSocket, ask_by_socket, owner, read_beginning, user,
+    ClockDevice, ManagementSocket, adjtime_left_us, ask_by_socket, owner, read_beginning, user,
 };
 
 /// Whose a file is.

@@ -53,12 +53,13 @@ use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
-use crate::sys::{KernelClock, tick_adjustment_ppb};
+use crate::sys::tick_adjustment_ppb;
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 mod rates;
 mod request;
 
+pub(super) use rates::KernelSteering;
 use rates::Steering;
 use request::ChronydClient;
 pub use request::{Answer, Channel, NoAnswer, ask};
@@ -248,19 +249,19 @@ impl ChronydSource {
         }
     }
 
-    /// The report in a state that was asked for between two moments, and `clock`'s steering.
+    /// The report in a state that was asked for between two moments, when `kernel` was how the
+    /// kernel moved its clock.
     pub(super) fn report(
         &mut self,
         tracking: &Tracking,
         phc_bound_ns: i64,
-        clock: Option<&KernelClock>,
+        kernel: Option<KernelSteering>,
         moments: [&Moment; 2],
     ) -> SourceAnswer {
         let steering = self
             .steering
             .get_or_insert_with(|| Steering::new(tick_adjustment_ppb()));
-        let kernel_ppb = clock.map(KernelClock::rate_ppb);
-        let rates_ppb = steering.rates_ppb(tracking, kernel_ppb, moments);
+        let rates_ppb = steering.rates_ppb(tracking, kernel, moments);
         let report = report(tracking, phc_bound_ns, rates_ppb);
         if report.is_err() {
             steering.forget();

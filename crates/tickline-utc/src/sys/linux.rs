@@ -75,6 +75,21 @@ pub(crate) fn kernel_clock() -> Option<KernelClock> {
     (state >= 0).then(|| converted(timex, state))
 }
 
+/// The offset that adjtime(3) has still to remove, us: `ADJ_OFFSET_SS_READ` of adjtimex(2), which
+/// needs no privilege. `None` if the kernel may not be asked.
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
+pub(crate) fn adjtime_left_us() -> Option<i64> {
+    // SAFETY: `timex` is plain data, of which all zeros is a valid value.
+    let mut timex: libc::timex = unsafe { core::mem::zeroed() };
+    timex.modes = libc::ADJ_OFFSET_SS_READ;
+    // SAFETY: `timex` is valid for reads and writes; this mode changes nothing.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    (state >= 0).then(|| timex.offset.into())
+}
+
 #[allow(
     clippy::useless_conversion,
     reason = "long has 32 bits on some targets"
@@ -182,6 +197,12 @@ mod tests {
         // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
         let is_answered = unsafe { libc::adjtimex(&mut timex) } >= 0;
         assert_eq!(kernel_clock().is_some(), is_answered);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no adjtimex")]
+    fn what_adjtime_has_to_remove_is_known_where_the_kernel_may_be_asked() {
+        assert_eq!(adjtime_left_us().is_some(), kernel_clock().is_some());
     }
 
     #[test]

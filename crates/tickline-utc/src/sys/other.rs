@@ -13,6 +13,11 @@ pub(crate) fn kernel_clock() -> Option<KernelClock> {
 }
 
 /// Unknown.
+pub(crate) fn adjtime_left_us() -> Option<i64> {
+    None
+}
+
+/// Unknown.
 pub(crate) fn user() -> Option<u32> {
     None
 }

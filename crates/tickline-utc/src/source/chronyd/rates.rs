@@ -9,6 +9,9 @@
 //! | has the option `-x`, and another program steers (`sys_null.c`) | (1 - f) times the kernel's rate: f is relative to `CLOCK_REALTIME` |
 //! | compensates for the temperature (`tempcomp`) | the kernel's rate: the reply leaves the compensation out |
 //!
+//! The kernel's rate includes what adjtime(3) may slew beside the steering: up to 500 ppm, in the
+//! direction of what is left, until a request after the last one at which something was left.
+//!
 //! With the kernel's parameter `ntp_tick_adj`, the kernel's rate is higher by that parameter than
 //! adjtimex(2) says, and so is 1 - f.
 //!
@@ -27,6 +30,7 @@ use super::TICK_PPB;
 use super::Tracking;
 use crate::interval::Interval;
 use crate::moment::Moment;
+use crate::sys::KernelClock;
 use crate::unbounded::MAX_FREQUENCY_PPB;
 
 /// The largest compensation for the temperature, ppb (`MAX_COMP` in chrony's `tempcomp.c`).
@@ -36,17 +40,39 @@ const MAX_COMPENSATION_PPB: i64 = 10_000;
 /// are 2 s apart (chrony.conf(5), `iburst`).
 const RESTART_NS: i64 = 3_000_000_000;
 
+/// The rate by which adjtime(3) slews, ppb (`MAX_TICKADJ` in `kernel/time/ntp.c`).
+const ADJTIME_PPB: i64 = 500_000;
+
 const BILLION: i128 = 1_000_000_000;
 
 /// Rates against `CLOCK_MONOTONIC_RAW`, ppb.
 type Rates = Interval<i64>;
+
+/// How the kernel moves its clock, as it says itself.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::source) struct KernelSteering {
+    /// The rate against `CLOCK_MONOTONIC_RAW`, ppb, without a slew by adjtime(3).
+    rate_ppb: i64,
+    /// The offset that adjtime(3) has still to remove, us.
+    adjtime_left_us: i64,
+}
+
+impl KernelSteering {
+    pub(in crate::source) fn new(clock: &KernelClock, adjtime_left_us: i64) -> Self {
+        Self {
+            rate_ppb: clock.rate_ppb(),
+            adjtime_left_us,
+        }
+    }
+}
 
 /// One observation of chronyd: its reply, with the clocks before and after it.
 #[derive(Debug, Clone, Copy)]
 struct Observation {
     measurement: u64,
     frequency_ppb: i64,
-    kernel_ppb: Option<i64>,
+    /// The rates that the kernel's clock may have; `None` if the kernel did not say.
+    kernel_ppb: Option<Rates>,
     /// `CLOCK_MONOTONIC_RAW` at the reply, ns.
     raw_ns: Interval<i64>,
     /// chronyd's clock minus `CLOCK_MONOTONIC_RAW`, ns.
@@ -66,6 +92,8 @@ pub(super) struct Steering {
     compensation_ppb: i64,
     /// `ntp_tick_adj` on the kernel's command line, ppb.
     tick_adjustment_ppb: i64,
+    /// What adjtime(3) had to remove at the last reply, us.
+    adjtime_left_us: i64,
 }
 
 impl Steering {
@@ -76,15 +104,17 @@ impl Steering {
         }
     }
 
-    /// The rates that UTC may have by a reply that came between two moments, when the kernel
-    /// steered its clock by `kernel_ppb`; `None` if the kernel did not say.
+    /// The rates that UTC may have by a reply that came between two moments, when `kernel` was how
+    /// the kernel moved its clock; `None` if the kernel did not say.
     pub(super) fn rates_ppb(
         &mut self,
         tracking: &Tracking,
-        kernel_ppb: Option<i64>,
+        kernel: Option<KernelSteering>,
         [before, after]: [&Moment; 2],
     ) -> Rates {
-        let kernel_ppb = kernel_ppb.map(|ppb| ppb.saturating_add(self.tick_adjustment_ppb));
+        let kernel_ppb =
+            kernel.map(|kernel| kernel.rate_ppb.saturating_add(self.tick_adjustment_ppb));
+        let adjtime_ppb = self.adjtime_ppb(kernel.map_or(0, |kernel| kernel.adjtime_left_us));
         let unsure_ns = before
             .width_ns
             .max(after.width_ns)
@@ -96,7 +126,7 @@ impl Steering {
         let observation = Observation {
             measurement: tracking.measurement,
             frequency_ppb: tracking.frequency_ppb,
-            kernel_ppb,
+            kernel_ppb: kernel_ppb.map(|ppb| Interval::at(ppb).plus(adjtime_ppb)),
             raw_ns: Interval {
                 least: before.raw_ns,
                 greatest: after.raw_ns.saturating_add(after.width_ns),
@@ -127,6 +157,17 @@ impl Steering {
         self.steers = false;
         self.first = None;
         self.last = None;
+    }
+
+    /// The rates by which adjtime(3) may slew the kernel's clock now that it has `left_us` to
+    /// remove, ppb. The kernel subtracts a second's part at that second's beginning, so a slew may
+    /// go on while nothing is left.
+    fn adjtime_ppb(&mut self, left_us: i64) -> Rates {
+        let last_us = core::mem::replace(&mut self.adjtime_left_us, left_us);
+        let rate_ppb = |left_us: i64| Interval::at(left_us.signum() * ADJTIME_PPB);
+        Interval::at(0)
+            .hull(rate_ppb(left_us))
+            .hull(rate_ppb(last_us))
     }
 
     /// The rate of UTC if chronyd steers the kernel's clock, ppb.
@@ -174,10 +215,9 @@ fn if_another_steers_ppb(observation: &Observation) -> Rates {
             (BILLION + i128::from(ppb)) * (BILLION - i128::from(observation.frequency_ppb));
         Interval::at(to_ppb(product / BILLION - BILLION))
     };
-    match observation.kernel_ppb {
-        Some(ppb) => by_kernel(ppb),
-        None => by_kernel(-MAX_FREQUENCY_PPB).hull(by_kernel(MAX_FREQUENCY_PPB)),
-    }
+    let unknown = Interval::around(0, MAX_FREQUENCY_PPB);
+    let kernel_ppb = observation.kernel_ppb.unwrap_or(unknown);
+    by_kernel(kernel_ppb.least).hull(by_kernel(kernel_ppb.greatest))
 }
 
 /// The rate of chronyd's clock between two replies about one measurement;

@@ -183,9 +183,9 @@ proptest! {
         reply[54..56].copy_from_slice(&[0, leap_status]);
         let mut chronyd = ChronydSource::default();
         let tracking = Tracking::parse(&reply, SEQUENCE);
-        for clock in [None, Some(&USUAL)] {
+        for kernel in [None, Some(KernelSteering::new(&USUAL, 7))] {
             let moments = [&moment(0), &moment(1)];
-            let report = tracking.as_ref().map(|tracking| chronyd.report(tracking, i64::MAX, clock, moments));
+            let report = tracking.as_ref().map(|tracking| chronyd.report(tracking, i64::MAX, kernel, moments));
             let Some(Ok(report)) = report else { continue };
             prop_assert!(report.offset_ns.width() >= 0);
             prop_assert!(report.rates_ppb.width() >= 2 * WANDER_PPB);

@@ -8,6 +8,8 @@ use crate::source::ChronydSource;
 struct Machine {
     steering: Steering,
     kernel_ppb: i64,
+    /// What adjtime(3) has still to remove, us.
+    adjtime_left_us: i64,
     /// The error of a reading of the clocks, ns.
     width_ns: i64,
 }
@@ -25,6 +27,7 @@ impl Machine {
         Self {
             steering: Steering::default(),
             kernel_ppb,
+            adjtime_left_us: 0,
             width_ns: 500,
         }
     }
@@ -48,8 +51,11 @@ impl Machine {
             measurement: reply.measurement,
             ..tracking()
         };
-        self.steering
-            .rates_ppb(&tracking, Some(self.kernel_ppb), [&at, &at])
+        let kernel = KernelSteering {
+            rate_ppb: self.kernel_ppb,
+            adjtime_left_us: self.adjtime_left_us,
+        };
+        self.steering.rates_ppb(&tracking, Some(kernel), [&at, &at])
     }
 }
 
@@ -104,6 +110,46 @@ fn before_chronyd_has_shown_that_it_steers_both_rates_count() {
         let rates = Machine::steered_by(kernel_ppb).rates_ppb(0, reply);
         assert_eq!(rates, expected, "{kernel_ppb} {frequency_ppb}");
     }
+}
+
+/// The rates by the first reply of a `chronyd -x` that sees no frequency, while adjtime(3) has this
+/// to remove.
+fn rates_while_adjtime_removes(left_us: i64) -> Rates {
+    let mut machine = Machine::steered_by(0);
+    machine.adjtime_left_us = left_us;
+    machine.rates_ppb(0, WITHOUT_FREQUENCY)
+}
+
+const WITHOUT_FREQUENCY: Reply = Reply {
+    frequency_ppb: 0,
+    correction_ns: 0,
+    measurement: 1,
+};
+
+/// Symptom: while adjtime(3) slewed the clock that `chronyd -x` measured, a claim had the rate
+/// without the slew, and missed UTC by up to 500 us after a second.
+#[test]
+fn a_slew_by_adjtime_counts_in_its_direction() {
+    assert_eq!(
+        rates_while_adjtime_removes(1),
+        Interval::between(0, 500_000)
+    );
+    assert_eq!(
+        rates_while_adjtime_removes(-9_000),
+        Interval::between(-500_000, 0)
+    );
+}
+
+#[test]
+fn a_slew_by_adjtime_counts_once_more_after_nothing_is_left() {
+    let mut machine = Machine::steered_by(0);
+    machine.adjtime_left_us = 400;
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    machine.adjtime_left_us = 0;
+    let last_second = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
+    assert_eq!(last_second, Interval::between(0, 500_000));
+    let after = machine.rates_ppb(2_000, WITHOUT_FREQUENCY);
+    assert_eq!(after, Interval::at(0));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::claim::Claim;
 use crate::claim_maker::tests::bounds_ns;
 use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::source::{KernelSource, SourceAnswers};
-use crate::sys::{KernelErrors, STA_UNSYNC};
+use crate::sys::{KernelClock, KernelErrors, STA_UNSYNC};
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -314,8 +314,8 @@ impl World {
                 return report(&tracking, 0, rates_ppb);
             }
             let moments = [&before, &after];
-            self.chronyd
-                .report(&tracking, 0, Some(&kernel_clock), moments)
+            let kernel = KernelSteering::new(&kernel_clock, 0);
+            self.chronyd.report(&tracking, 0, Some(kernel), moments)
         });
         if by_chronyd.is_none() {
             self.chronyd.forget();
