@@ -41,16 +41,14 @@ pub(crate) use told_by_host::{HostClock, HostMoment, VmClock};
 /// Whether a file that provides `clock_gettime` is a libc by its name: glibc (up to 2.16 in librt),
 /// musl, or Android's libc.
 pub(crate) fn is_libc(file: &str) -> bool {
-    const BEGINNINGS: [&str; 6] = [
-        "libc.so",
-        "libc-",
-        "libc.musl",
-        "ld-musl",
-        "librt.so",
-        "librt-",
-    ];
+    const BEGINNINGS: [&str; 4] = ["libc.so", "libc.musl", "ld-musl", "librt.so"];
     let name = file.rsplit('/').next().unwrap_or(file);
+    let has_version = |library: &str| {
+        name.strip_prefix(library)
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
     BEGINNINGS.iter().any(|library| name.starts_with(library))
+        || ["libc-", "librt-"].into_iter().any(has_version)
 }
 
 /// The facts of the machine.

@@ -228,7 +228,8 @@ impl TraceFileBuilder {
     }
 
     /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans and
-    /// events. Perfetto's format has it in a place of its own.
+    /// events; its key is `"source location"` where a field is named `source`. Perfetto's format
+    /// has it in a place of its own.
     pub fn with_source_locations(mut self) -> Self {
         self.settings.has_locations = true;
         self

@@ -175,3 +175,14 @@ fn the_spans_and_events_of_a_request_have_their_source_locations() {
         summary.intervals + summary.events
     );
 }
+
+/// Symptom: one object had the key twice, and a reader saw one of the two values.
+#[test]
+fn a_field_that_is_called_source_stays_beside_the_source_location() {
+    let builder = TraceFile::builder().with_fields().with_source_locations();
+    let (_, events, _) = traced(builder, |_| tracing::info!(source = "disk", "read"));
+    let args = &events.iter().find(|event| event["ph"] == "i").unwrap()["args"];
+    assert_eq!(args["source"], "disk");
+    let location = args["source location"].as_str().unwrap();
+    assert!(location.contains("trace_file_requests.rs:"), "{location}");
+}

@@ -503,3 +503,18 @@ fn a_host_that_stands_still_or_steps_back_has_no_rate() {
         assert_eq!(HostClock::between(&first, &last), None, "{host_ns}");
     }
 }
+
+#[test]
+fn a_libc_is_known_by_its_whole_name() {
+    for name in [
+        "/lib/libc.so.6",
+        "libc-2.31.so",
+        "librt-2.5.so",
+        "/lib/ld-musl-x86_64.so.1",
+    ] {
+        assert!(is_libc(name), "{name}");
+    }
+    for name in ["libc-offset.so", "librt-fake.so", "libfaketime.so.1"] {
+        assert!(!is_libc(name), "{name}");
+    }
+}

@@ -336,7 +336,12 @@ impl Callsite {
         let source = if phase == Phase::AsyncEnd || names.location.is_empty() {
             String::new()
         } else {
-            format!("\"source\":{}", Value::from(names.location))
+            let key = if names.fields.contains(&"source") {
+                "source location"
+            } else {
+                "source"
+            };
+            format!("\"{key}\":{}", Value::from(names.location))
         };
         let field = |name: &&str| FieldText {
             name: (*name).to_owned(),
