@@ -88,6 +88,7 @@ pub(crate) enum Scenario {
     Steered100,
     #[serde(rename = "steered_400")]
     Steered400,
+    SteeredByAdjtime,
     NtpdRs,
     Leap,
     Suspended,

@@ -190,9 +190,10 @@ impl UtcLab<'_> {
             Scenario::Restarted => {
                 self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd))
             }
-            Scenario::Steered20 => self.steer(name, 20),
-            Scenario::Steered100 => self.steer(name, 100),
-            Scenario::Steered400 => self.steer(name, 400),
+            Scenario::Steered20 => self.steer(name, 20, 0),
+            Scenario::Steered100 => self.steer(name, 100, 0),
+            Scenario::Steered400 => self.steer(name, 400, 0),
+            Scenario::SteeredByAdjtime => self.steer(name, 0, 500),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
             Scenario::NtpdRs => self.synchronise(name, 0, UtcSource::Kernel, start_ntpd_rs, |_| {
                 self.lie(&[NTPD_RS_LIE, -NTPD_RS_LIE], 15)
@@ -333,17 +334,24 @@ impl UtcLab<'_> {
         pass(left_s)
     }
 
-    /// chronyd only measures the clock (`-x`), which this program steers by so many ppm. The server
+    /// chronyd only measures the clock (`-x`), which this program steers by so many ppm, and slews
+    /// by adjtime(3): by none or by 500 ppm, for longer than the scenario. The server
     /// states no error, so that the ranges are about as narrow as an error of their rate is large.
     /// On a busy host the round trip to the server is longer, and so are the ranges. The scenario
     /// then waits for narrow ones, for at most [`PATIENCE_NARROW`].
-    fn steer(&self, name: &str, ppm: i64) -> io::Result<Killed> {
+    fn steer(&self, name: &str, steered_ppm: i64, slewed_ppm: i64) -> io::Result<Killed> {
+        let ppm = steered_ppm + slewed_ppm;
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let start = || {
             // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
             system::adjust(|clock| {
                 clock.modes = libc::ADJ_FREQUENCY;
-                clock.freq = ppm << 16;
+                clock.freq = steered_ppm << 16;
+            })?;
+            // In us, as with adjtime(3). The kernel removes a second's part each second.
+            system::adjust(|clock| {
+                clock.modes = libc::ADJ_OFFSET_SINGLESHOT;
+                clock.offset = 1_000 * slewed_ppm;
             })?;
             start_chronyd_with(&["-x"], "")
         };
