@@ -38,9 +38,9 @@ pub struct TryLock<T> {
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// The number by which locks tell this process's threads from the threads of its ancestors, and
-/// perhaps the thread that takes them. Its maker answers for all locks that are ever taken with it;
-/// to take a lock is then safe.
+/// The name of a lock's owner: a number that tells this process's threads from the threads of its
+/// ancestors, and perhaps the id of a thread. The caller of an `unsafe` constructor answers for all
+/// locks that are ever taken with the token, so taking a lock is safe.
 #[derive(Debug, Clone, Copy)]
 pub struct LockToken {
     number: NonZeroU32,

@@ -77,14 +77,18 @@ impl Snapshot {
     }
 }
 
-/// The bounds between which the reference must be, and the offset of Unix time. They are published
-/// with each line. They hold on three conditions, since the newest sample before that line: the
-/// reference's rate has stayed within the maximum drift of the measured one
-/// ([`LineFigures::max_drift_ppb`](crate::shared::LineFigures::max_drift_ppb)), apart from the
-/// kernel's dither; the dither has stayed within the range that the bounds allow for it (48 ns until
-/// samples have shown it, then four times the largest that the latest samples have shown, but at
-/// least 2 and at most 48 ns); and neither the reference nor the counter has jumped. A difference
-/// between the counters of two CPUs is not in the bounds.
+/// The bounds between which the reference must be, and the offset of Unix time. Each line is
+/// published with its bounds. They hold if, since the newest sample before the line,
+///
+/// - the reference's rate has stayed within the maximum drift of the measured rate
+///   ([`LineFigures::max_drift_ppb`](crate::shared::LineFigures::max_drift_ppb)), apart from the
+///   kernel's dither;
+/// - the dither has stayed within the range that the bounds allow for it: 48 ns until samples have
+///   shown it, then four times the largest dither of the latest samples, but at least 2 and at most
+///   48 ns;
+/// - neither the reference nor the counter has jumped.
+///
+/// A difference between the counters of two CPUs is not in the bounds.
 ///
 /// The bounds in a slot start at the same tick as the slot's line.
 ///

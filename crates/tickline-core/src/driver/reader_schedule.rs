@@ -7,8 +7,8 @@
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
-//! - Otherwise the reader runs an iteration if 8 readings in a row, this one included, each came by
-//!   the slow path no later than that gap after another one. So the first of nine proves nothing.
+//! - Otherwise the reader runs an iteration if this reading and the 7 before it each followed
+//!   another reading by the slow path within that gap. So it takes nine readings.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 //!

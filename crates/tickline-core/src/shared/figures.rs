@@ -51,7 +51,8 @@ pub struct LineFigures {
     /// Line minus target at the publication, ns.
     pub offset_ns: i64,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
-    /// still being slewed back.
+    /// still being slewed back. Also true for an interval after a hypervisor has moved or restored
+    /// the machine.
     pub is_disrupted: bool,
 }
 
