@@ -81,9 +81,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// (`MockClock::clock`, feature `mock`), which then shows the mock's time on every thread.
 ///
 /// `Clock` is one type for all clocks. A struct that keeps a `Clock` needs no generics, and can
-/// call every method of a clock. A clone copies a pointer. A clone of a clock other than the global
-/// one also counts a reference. A reading goes through the pointer, as it would through a
-/// reference.
+/// call every method of a clock. A clone copies a pointer. Unless it is of the global clock, it
+/// also raises a reference count. A reading follows one pointer.
 ///
 /// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads
 /// the global clock. All clocks have one timescale, except mocks and backends with a time of their
@@ -324,7 +323,7 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver on Linux and full probes, otherwise within the
     /// interval. If the OS clock gives Unix time faster than the counter does, readings come from
-    /// the OS clock ([`Status::unix_reason`]). Between threads, readings are as little in order as
+    /// the OS clock ([`Status::unix_reason`]). Between threads, readings may be out of order, as
     /// those of [`now`](Self::now). After some suspends they are ahead ([Not
     /// guaranteed](crate#not-guaranteed)).
     ///

@@ -67,7 +67,7 @@
 //! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
 //! | [`Instant::recent`] | never steps back while the thread runs; steps back at most once, when the thread starts | the same |
 //!
-//! This holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
+//! The order holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
 //! counters differ and a clock's thread runs ([`start`]), it holds only on one CPU while its line
 //! lasts: see [A line for each CPU](#a-line-for-each-cpu). Differences of instants saturate at
 //! zero. Every [`Clock`] has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and
@@ -136,8 +136,8 @@
 //! come from the OS clock. The environment variable `TICKLINE=off`, set when the process starts
 //! ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter off.
 //!
-//! If readings don't use the counter, they come from the OS clock, and take about 1.2 times as long
-//! as a direct call of that clock, where that is a system call, and otherwise up to twice as long.
+//! If readings don't use the counter, they come from the OS clock. They then take up to twice as
+//! long as a direct call of that clock, or about 1.2 times as long where the call is a system call.
 //! On a system without any clock the state is [`ClockState::Unavailable`], and readings are 0.
 //! Under Miri readings use the clocks of std.
 //!

@@ -10,9 +10,9 @@
 //! feature only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo
 //! builds the program without it, by its resolver 2 or later: the default from edition 2021 on, but
 //! a virtual workspace must name it. Tests, examples and benchmarks of the same package have the
-//! feature. To measure readings there without the flag, put the tests by the mock into a package of
-//! their own, and run `cargo bench -p PACKAGE`: with `--workspace` a package gets the features that
-//! others ask for.
+//! feature. To measure readings there without the flag, put the tests that use the mock into a
+//! package of their own, and run `cargo bench -p PACKAGE`: with `--workspace` a package gets the
+//! features that others ask for.
 //!
 //! ```
 //! use std::time::Duration;

@@ -6,9 +6,9 @@
 //! these, store a text ([`rfc3339`]), or [`as_micros`](crate::UnixTime::as_micros), which stays
 //! below 2^53 until 2255.
 
-/// A [`UnixTime`](crate::UnixTime) as a text of RFC 3339 in UTC, with nine digits. What it reads is
-/// what [`UnixTime`'s `FromStr`](crate::UnixTime#impl-FromStr-for-UnixTime) reads, also with an
-/// offset.
+/// A [`UnixTime`](crate::UnixTime) as a text of RFC 3339 in UTC, with nine digits. Deserialising
+/// accepts what [`UnixTime`'s `FromStr`](crate::UnixTime#impl-FromStr-for-UnixTime) accepts, also
+/// an offset.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 //!   each interval, has the CPUs' counters compared if a gate needs that, and stores the recent
 //!   time.
 //! - **It sleeps until the next of these, or until the clock is set.** With minimal probes it does
-//!   not notice that (`sys/linux/sleep.rs`).
+//!   not notice a set clock (`sys/linux/sleep.rs`).
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
 //! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A

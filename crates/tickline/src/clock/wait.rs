@@ -1,4 +1,4 @@
-//! The wait for the clock that readings will come from: a program's first log line has it.
+//! Waits until it is decided which clock readings come from, for a program's first log line.
 
 use core::hint::black_box;
 use core::time::Duration;

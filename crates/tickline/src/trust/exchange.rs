@@ -156,7 +156,7 @@ struct Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exchanges {
-    /// The other counter minus this one.
+    /// The counter there minus the counter here, ticks.
     pub difference: CounterDifference,
     /// The number of round trips of the baton without a wait for a CPU.
     pub round_trips: u64,

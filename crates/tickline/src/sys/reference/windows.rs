@@ -61,8 +61,8 @@ impl Reference for OsClock {
 
 impl OsClock {
     /// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of
-    /// the processor's frequency. Such a counter is slower than 3.58 MHz, the rate that the gates
-    /// assume if the clocksource is unknown.
+    /// the processor's frequency. Such a counter may be slower than 3.58 MHz, the rate that the
+    /// gates assume if the clocksource is unknown.
     pub(crate) fn resolution_ns() -> i64 {
         // The time of one count, rounded up.
         counts_to_ns(1).saturating_add(1)
