@@ -206,7 +206,7 @@ fn read_clocksource() -> Clocksource {
     std::fs::read(file).map_or(Clocksource::Unknown, |name| Clocksource::from_name(&name))
 }
 
-/// A reading without the counter, which does not serve, or by which the claim has ended.
+/// A reading without the counter: the counter does not serve, or the claim has ended by it.
 #[cold]
 pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
     latch.read_by_raw(|| {

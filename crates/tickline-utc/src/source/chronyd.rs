@@ -25,12 +25,12 @@
 //! socket are root's, chronyd's user's or this process's user's, and not every user may replace the
 //! socket. Else the port is asked, and the error is [`NoAnswer::Stranger`] if nobody answers there.
 //!
-//! Elsewhere chronyd is asked at UDP port 323 of this machine. So it is if nobody answers by the
-//! socket: it is silent, fails, is a stranger's, or is left out after three silent requests in a
-//! row. Any program that may bind that port can answer there: any user's in a container, because
-//! container engines set `net.ipv4.ip_unprivileged_port_start` to 0. An answer counts if each
-//! socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's
-//! (`chrony`, `_chrony`), or that of this process's user. Else the error is
+//! Otherwise chronyd is asked at UDP port 323 of this machine: where this user may not use the
+//! socket, and if the socket is silent, fails, is a stranger's, or is left out after three silent
+//! requests in a row. Any program that may bind that port can answer there: any user's in a
+//! container, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0. An answer
+//! counts if each socket that the kernel lists at the port, whatever its address, is root's,
+//! chronyd's user's (`chrony`, `_chrony`), or that of this process's user. Else the error is
 //! [`NoAnswer::Stranger`].
 //!
 //! An answer must also repeat the request's random number. If the kernel has no list, as in a

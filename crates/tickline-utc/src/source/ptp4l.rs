@@ -28,10 +28,11 @@
 //! | 4 times the last offset for each second since the last Sync | what the servo adds to the clock's rate to remove the offset (`pi.c`) | the PI servo with its default constants, and no more than 128 Syncs a second |
 //! | reading the clocks, and the error that the PHC's driver states | | |
 //!
-//! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no
-//! claim of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show
-//! the time of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read,
-//! because that clock may show it, too; or with `free_running`, which leaves the port uncalibrated.
+//! The sum covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. tickline
+//! makes no claim with peer delays (802.1AS), of which ptp4l knows only the last link; if several
+//! clocks show the time of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks
+//! can't be read, because that clock may show it, too; or with `free_running`, which leaves the
+//! port uncalibrated.
 
 use std::io;
 use std::path::Path;
