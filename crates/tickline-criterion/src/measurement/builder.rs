@@ -125,7 +125,7 @@ impl CounterTimeBuilder {
     /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s
     /// options are among the program's arguments, `run` is not in its `main`, and criterion would
     /// refuse the option without saying why: the call prints the reason, and ends the process with
-    /// exit code 2. A [`quiet`](Self::quiet) one leaves that to criterion.
+    /// exit code 2. With [`quiet`](Self::quiet), the call leaves that to criterion.
     ///
     /// # Errors
     ///
