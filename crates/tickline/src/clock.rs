@@ -62,7 +62,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// - returns the mock's time as its lower bound, and 1 ns more as its upper one.
 ///
 /// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
-/// and must not be made in a signal handler. Its bounds are as by a mock.
+/// and must not be made in a signal handler. Its bounds are those of every mock.
 ///
 /// By a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) a reading
 ///
@@ -142,7 +142,8 @@ pub struct Clock {
 }
 
 struct OwnedEngine {
-    /// Its drop stops the thread. Declared first, so that it stops before the engine.
+    /// The drop stops the thread. This field comes first, so that the thread stops before the
+    /// engine.
     _thread: Option<ClockThread<Arc<Engine>>>,
     /// The engine that the clones point to.
     _engine: Arc<Engine>,
@@ -414,9 +415,9 @@ impl Clock {
     /// a valid line, after [`disable`](Self::disable), with a closed gate or with a line for each
     /// CPU. A clock with a [`Backend`] never uses it.
     ///
-    /// It is for programs that relate the counter to a clock of their own, a network card's for
-    /// example. While the result is `None`, the counter may restart, or change its rate: relate the
-    /// two anew after that. [`Status::frequency_hz`] is the counter's rate.
+    /// The call is for programs that relate the counter to a clock of their own, a network card's
+    /// for example. After a result of `None` relate the two anew: the counter may have restarted,
+    /// or changed its rate. [`Status::frequency_hz`] is the counter's rate.
     ///
     /// ```
     /// use tickline::Clock;

@@ -89,9 +89,10 @@
 //!   10 to about 150 us for a first line, at start-up or after a time without a line. The latter is
 //!   a fixed number of turns of a spin loop, which take longest on Skylake, whose `PAUSE` is the
 //!   slowest.
-//! - A reading by the counter makes no system call. By the OS clock it makes `clock_gettime`,
-//!   unless the vDSO answers it. A reading that also drives the clock ([`Driver::Reader`]) makes
-//!   those of an [iteration](Clock::maintain), and of the collection of facts about the machine.
+//! - A reading by the counter makes no system call. A reading by the OS clock makes one,
+//!   `clock_gettime`, unless the vDSO answers it. A reading that also drives the clock
+//!   ([`Driver::Reader`]) also makes the system calls of an [iteration](Clock::maintain), and of
+//!   the collection of facts about the machine.
 //! - A signal handler may make a reading, even the first one of the process, and may call
 //!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3

@@ -1,7 +1,7 @@
 //! Compares the counters of two CPUs: two threads exchange a baton, and read their counters.
 //!
-//! It is for a program that shows or logs how far the counters of a machine differ, pair by pair,
-//! as `tickline warp` does. No clock needs it: a clock's thread compares by itself where it
+//! The module is for a program that shows or logs how far the counters of a machine differ, pair by
+//! pair, as `tickline warp` does. No clock needs it: a clock's thread compares by itself where it
 //! matters, and [`Status::comparison`](crate::Status::comparison) has its result.
 //!
 //! ```
