@@ -25,8 +25,8 @@ use crate::units::{FixedNs, NS_PER_S};
 /// room for a cache miss. If the two slopes differ by 100 ppm, a margin raises the meeting point by
 /// 0.5 ns.
 ///
-/// It is also the largest difference between the counters of two CPUs for which order holds: a line
-/// starts one margin before its publication.
+/// The margin is also the largest difference between the counters of two CPUs for which order
+/// holds: a line starts one margin before its publication.
 ///
 /// All that depends on the margin is computed from it. `tests/sim/tests/documents.rs` checks the
 /// number in `DESIGN.md`.

@@ -184,13 +184,13 @@ pub(crate) fn burst(
     best.map(|sample| read_time.narrowed(sample, slope))
 }
 
-/// The shortest time that an ordered read of the counter takes.
+/// The shortest time that an ordered read of the counter takes: the shortest time between two
+/// successive reads.
 ///
-/// It is measured as the shortest time between two successive reads. Each bracket of a burst begins
-/// with such a pair, and the burst ends with one. So the measurement has the processor's present
-/// frequency. A counter that stands still in between makes a read look longer by the counter's
-/// resolution, and the reference's read shorter by as much. So twice the resolution is subtracted.
-/// Half of the rest counts: see the head.
+/// Each bracket of a burst begins with such a pair of reads, and the burst ends with one, so the
+/// measurement has the processor's present frequency. A counter that stands still in between makes
+/// a read look longer by the counter's resolution, and the reference's read shorter by as much:
+/// hence twice the resolution is subtracted. The [module](self) says why half of the rest counts.
 #[derive(Debug, Clone, Copy)]
 struct ReadTime {
     /// The shortest time between two successive reads, ticks.

@@ -64,8 +64,9 @@ impl LockToken {
     /// 1. All threads that share the lock's memory use tokens of this number, also the threads of
     ///    other processes (`CLONE_VM`).
     /// 2. A thread that forks while it holds a guard does not use the guard in a forked process,
-    ///    which may get a second one. It may drop the guard there if that process has another
-    ///    number. With an equal number the drop could release a lock that the process has taken.
+    ///    which may get a second one. The thread may drop the guard there if that process has
+    ///    another number. With an equal number the drop could release a lock that the process has
+    ///    taken.
     /// 3. A handler that interrupted the holder and forks does not return in the child.
     #[must_use]
     pub const unsafe fn new(number: NonZeroU32) -> Self {
@@ -78,8 +79,9 @@ impl LockToken {
 
     /// The same token, for the thread with the id `thread`. If that thread ends while it holds a
     /// lock, another thread takes the lock over. `has_ended` says whether the thread with an id has
-    /// ended; it is asked if the holder has this token's number, and an id other than 0. It must be
-    /// safe wherever a lock is taken: a signal handler may try to take one.
+    /// ended; it is asked if the holder has this token's number, and an id other than 0.
+    /// `has_ended` must be safe to call wherever a lock is taken: a signal handler may try to take
+    /// one.
     ///
     /// # Safety
     ///

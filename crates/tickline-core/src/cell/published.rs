@@ -113,7 +113,7 @@ pub struct Bounds {
     pub upper: Line,
     /// The reference's Unix time minus its monotonic time, ns, as estimated.
     pub unix_offset_ns: i64,
-    /// Half-width of the range that contains the true offset, ns.
+    /// Half the width of the range that contains the true offset, ns.
     pub unix_bound_ns: u64,
 }
 

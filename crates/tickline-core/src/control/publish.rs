@@ -18,8 +18,8 @@ use crate::shared::{Access, Event, LineFigures, Readings};
 use crate::state::{Phase, WRAP_MASK};
 use crate::units::{FixedNs, ticks_between};
 
-/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. Three margins: the mark's, that of the line's start, and one
+/// The lead of the high-water mark over the reference below which a first line waits until the
+/// reference has passed the mark, ns. Three margins: the mark's, that of the line's start, and one
 /// in reserve.
 pub(super) const WAIT_FOR_HIGH_WATER_NS: i64 = (3 * MEETING_MARGIN_NS).cast_signed();
 
@@ -28,7 +28,7 @@ const _: () = assert!(
     "a first line that waits for the mark waits for one interval at most"
 );
 
-/// A high-water mark that is this far below a first line does not affect the line, ns. The distance
+/// The distance below a first line, ns, at which a high-water mark no longer affects the line. It
 /// is much more than the tag alters a line from its start to its publication.
 const FAR_BELOW_NS: i64 = 1_000_000;
 

@@ -77,8 +77,8 @@ pub struct SampleAge {
     pub limit_ns: u64,
 }
 
-/// If the samples of this many iterations in a row were too old, it is no accident, because each
-/// iteration tries four times.
+/// The number of iterations in a row with only too old samples that is no accident: each iteration
+/// tries four times.
 const TOO_OLD_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`].
