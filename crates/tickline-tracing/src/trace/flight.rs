@@ -343,14 +343,14 @@ impl FlightRecorder {
     /// any more, the line has the path and the error, an older file stays, and the trace is lost.
     ///
     /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload
-    /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
-    /// the same track as an event that the program sends there: if the recorder has requests
-    /// ([`Tracks`]), on that of the innermost span that the thread is in, else on that of the
-    /// thread. If a thread is in spans of two subscribers that both have the recorder, it is on the
-    /// track of one of them. The hook records it before the present panic hook runs, so it is in
-    /// the file of a [black box](crate::flight#the-black-box), too, if the file has a ring for the
-    /// thread. Like the fields of every event, the two take at most 16 KiB. The event of a panic
-    /// while its thread writes a record, or drops its thread-local values, may be missing.
+    /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. The event
+    /// is on the thread's track; if the recorder has requests ([`Tracks`]) and the thread is in a
+    /// span, on the track of the innermost one. If a thread is in spans of two subscribers that
+    /// both have the recorder, the event is on the track of one of them. The hook records it before
+    /// the present panic hook runs, so it is in the file of a [black
+    /// box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like the
+    /// fields of every event, the two take at most 16 KiB. The event of a panic while its thread
+    /// writes a record, or drops its thread-local values, may be missing.
     ///
     /// A thread that has recorded nothing before takes a ring for this event, as for any other. If
     /// no ring of the file is free, it takes that of the thread that ended first, whose records are

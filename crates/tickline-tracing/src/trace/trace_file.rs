@@ -28,9 +28,9 @@
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
 //! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
 //! message. The numbers that JSON lacks are the texts `inf`, `-inf` and `NaN`. Threads have the
-//! system's numbers and names. If it is known, the first event, `process_name`, has the Unix time
-//! (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which is a time as the others in the
-//! file: in a trace file its beginning, in a flight recorder's trace its end.
+//! system's numbers and names. The first event, `process_name`, has the Unix time, if it is known:
+//! `unix_time` (RFC 3339) is that of the moment `unix_time_at_us` on the file's timescale. That
+//! moment is the beginning of a trace file, and the end of a flight recorder's trace.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.
