@@ -33,10 +33,10 @@ const MAX_RESOLUTION_NS: i64 = Clocksource::Unknown
 
 /// The least difference between the counters of two CPUs that is allowed for, ns. No more is
 /// allowed for without a result of tickline's own comparison: the kernel then keeps time with the
-/// counter, and has compared the CPUs itself. It finds a difference that is larger than the time of
-/// an exchange between two CPUs, which is 100 ns, and some more between sockets. The figure is too
-/// small where an exchange takes longer, as in a guest whose reads of the counter trap
-/// (`docs/limits.md`).
+/// counter, and has compared the CPUs itself. The kernel's comparison finds a difference that is
+/// larger than the time of an exchange between two CPUs: 100 ns, and some more between sockets. The
+/// figure is too small where an exchange takes longer, as in a guest whose reads of the counter
+/// trap (`docs/limits.md`).
 const CPU_DIFFERENCE_NS: i64 = 500;
 
 /// The largest difference that a comparison may leave possible, ns. It is assumed until the

@@ -13,9 +13,9 @@
 //! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
 //! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the
-//! hull of both rates until chronyd has shown which one it is. By the first rate alone, a reading
-//! would be off by 100 us a second after the request where another program steers by 100 ppm: of
-//! the simulated readings of the tests 27 % miss UTC without the hull, and none with it.
+//! hull of both rates until chronyd has shown which one it is. Where another program steers by 100
+//! ppm, the first rate alone would put a reading off by 100 us a second after the request: without
+//! the hull, 27 % of the readings that the tests simulate miss UTC, and none with it.
 //!
 //! # Who answers
 //!
