@@ -10,8 +10,8 @@
 //! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A
 //!   thread that is killed before it begins does the same. From then on the recent time is the
 //!   current time.
-//! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
-//!   keep its handle was killed (`clock/global.rs`).
+//! - **A thread that is no longer registered ends when it next wakes up**
+//!   (`engine/registration.rs`).
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};

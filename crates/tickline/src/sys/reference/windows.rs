@@ -1,9 +1,10 @@
 //! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and std's
 //! `GetSystemTimePreciseAsFileTime`.
 //!
-//! The first counts from the start of the machine, at a frequency that is fixed then. Changes of
-//! the system's time do not affect it. On Windows XP and later neither of its two calls fails. The
-//! second exists from Windows 8 on, and is Unix time in units of 100 ns.
+//! The performance counter counts from the start of the machine, at a frequency that is fixed then.
+//! Changes of the system's time do not affect it. On Windows XP and later neither of its two calls
+//! fails. `GetSystemTimePreciseAsFileTime` exists from Windows 8 on, and returns Unix time in units
+//! of 100 ns.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
