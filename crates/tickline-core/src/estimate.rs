@@ -82,7 +82,7 @@ pub(crate) struct Target {
     pub(crate) ticks: u64,
     /// The reference at that tick.
     pub(crate) ns: FixedNs,
-    /// Its rate.
+    /// The reference's rate there.
     pub(crate) slope: Slope,
 }
 
