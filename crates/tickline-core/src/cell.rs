@@ -195,9 +195,9 @@ const SLOT_LOAD: Ordering = Ordering::Relaxed;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first of them, ticks.
+    /// The first tick of the window.
     pub start_ticks: u64,
-    /// Their number, ticks.
+    /// The length of the window, ticks.
     pub length_ticks: u64,
 }
 
@@ -334,8 +334,7 @@ impl BoundsWords {
 }
 
 impl LineCell {
-    /// A cell without a line. No time has been returned yet, so the first one may be any, also a
-    /// negative one.
+    /// A cell without a line. The first reading may return any time, even a negative one.
     #[must_use]
     pub const fn new() -> Self {
         Self::with_high_water_mark(i64::MIN)

@@ -38,9 +38,9 @@ pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 pub use config::{Cadence, Config};
 use schedule::SampleDurations;
 
-/// The shortest interval, ns, and the least time for which a driver waits after a first line. Two
-/// brackets of 30 ns that are 50 us apart leave the rate uncertain by 600 ppm, which suffices for
-/// another 50 us.
+/// The shortest interval, ns, and the shortest rest that [`driver`](crate::driver) and
+/// [`per_cpu`](crate::per_cpu) demand between two iterations. Two brackets of 30 ns that are 50 us
+/// apart leave the rate uncertain by 600 ppm, which suffices for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.

@@ -22,14 +22,14 @@ use crate::units::{FixedNs, NS_PER_S};
 /// The margin of rule 2, ns: the longest time by which a reader of the old line may have read the
 /// counter after the writer's read. The CPU may execute the second load of the state a little
 /// before the read of the counter. Out-of-order windows end within a microsecond; the rest leaves
-/// room for a cache miss. At 100 ppm, raising the meeting point by this costs a ten-thousandth of
-/// it.
+/// room for a cache miss. If the two slopes differ by 100 ppm, a margin raises the meeting point by
+/// 0.5 ns.
 ///
-/// It is also the largest difference between the counters of two CPUs for which order holds: a line
-/// starts one margin before its publication.
+/// The margin is also the largest difference between the counters of two CPUs for which order
+/// holds: a line starts one margin before its publication.
 ///
-/// All that depends on it is computed from it. `tests/sim/tests/documents.rs` checks the documents
-/// that state it.
+/// All that depends on the margin is computed from it. `tests/sim/tests/documents.rs` checks the
+/// number in `DESIGN.md`.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
 /// Offsets above this share of the window are stepped forward instead of slewed, ppb: the same 500

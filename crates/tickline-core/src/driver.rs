@@ -269,10 +269,10 @@ impl<S> DrivenClock<S> {
         self.memory.try_lock(token, DriverMemory::discard_facts)
     }
 
-    /// Whether a thread holds the lock, for display. It holds it for microseconds; if it calibrates
-    /// CPUs, for a [`Pass`](crate::per_cpu::Pass): less than a second, unless the moves to busy CPUs
-    /// take longer. If the lock stays held, its holder is stopped, or was killed, and
-    /// the token does not tell.
+    /// Whether a thread holds the lock, for display. A thread holds it for microseconds. A thread
+    /// that calibrates CPUs holds it for a [`Pass`](crate::per_cpu::Pass): less than a second,
+    /// unless the moves to busy CPUs take longer. If the lock stays held, its holder is stopped, or
+    /// was killed where the token does not show it.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.memory.is_locked()

@@ -27,8 +27,7 @@
 //! - **A half-width is half a bracket, dither, drift, and the reading's distance from the middle.**
 //!   On Zen 5 half a bracket can't become less than 11 ns, because the counter moves by 10. Drift
 //!   is the maximum drift times the age of the sample.
-//! - **A first line needs three samples that agree.** Two samples always agree. If a suspend lay
-//!   between the two, or the reference stood still, slopes were off by orders of magnitude.
+//! - **A first line needs three samples that agree** (`CONFIRMATIONS` in `stability.rs`).
 
 use crate::cell::{PlannedBounds, UnroundedLine};
 use crate::line::Slope;
@@ -83,7 +82,7 @@ pub(crate) struct Target {
     pub(crate) ticks: u64,
     /// The reference at that tick.
     pub(crate) ns: FixedNs,
-    /// Its rate.
+    /// The reference's rate there.
     pub(crate) slope: Slope,
 }
 

@@ -72,7 +72,7 @@ crate::named! {
         Kernel => "kernel",
         /// The counters of all CPUs are synchronised, or each CPU has a line of its own.
         Synchronised => "synchronised",
-        /// Reading the counter is not slower than asking the OS for monotonic time. It may be
+        /// Reading the counter is not slower than asking the OS for monotonic time. A read may be
         /// slower by up to a tenth where Unix time gains more than a tenth.
         Cost => "cost",
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
@@ -122,9 +122,9 @@ crate::named! {
         /// Under Hyper-V the kernel keeps time with Hyper-V's clock, even if the counter is good.
         HypervisorPolicy => "hypervisor_policy":
             "Hyper-V's clocksource is in use, which says nothing about the counter",
-        /// It is not known whether the kernel trusts the counter: its clocksource could not be read
-        /// or was not asked for, or the kernel does not say whether it accepts the counter. On
-        /// Windows no program can ask.
+        /// It is not known whether the kernel trusts the counter: the kernel's clocksource could
+        /// not be read or was not asked for, or the kernel does not say whether it accepts the
+        /// counter. On Windows no program can ask.
         KernelUnknown => "kernel_unknown": "it is not known whether the kernel trusts the counter",
         /// The counters of the CPUs have not been compared yet.
         Untested => "untested": "the counters of the CPUs have not been compared yet",
@@ -137,8 +137,8 @@ crate::named! {
         /// Reading the counter takes longer than asking the OS for monotonic time. [`Facts::cost`]
         /// states the figures, and so does `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
-        /// Reading the counter takes longer than asking the OS for Unix time. It stops only Unix
-        /// time, so no clock falls back for this reason alone.
+        /// Reading the counter takes longer than asking the OS for Unix time. This reason stops
+        /// only Unix time, so no clock falls back for it alone.
         SlowForUnixTime => "slow_for_unix_time":
             "reading the counter takes longer than asking the OS for Unix time",
         /// The counter stood still while its resolution was measured.

@@ -4,8 +4,8 @@
 //! ns(t) = base_ns + floor((t - start_ticks) * slope / 2^48)
 //! ```
 //!
-//! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing
-//! in `t`. Bounds are kept in this form, and the lines of pages; the line that readers use is a
+//! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing in
+//! `t`. Bounds, and the lines of pages, are kept in this form; the line that readers use is a
 //! [`LineState`](crate::state::LineState).
 
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};

@@ -83,9 +83,9 @@
 //! }
 //! ```
 //!
-//! **Which clocks have them?** Clocks whose driver sets this kind (`DrivenClock::set_line_kind`),
-//! because the counters are unsynchronised or the program asks for them. The gate that compares
-//! counters is then open; all other gates hold.
+//! **Which clocks have a line for each CPU?** Those whose driver sets this kind
+//! (`DrivenClock::set_line_kind`), because the counters are unsynchronised or the program asks for
+//! such lines. The gate that compares counters is then open; all other gates hold.
 //!
 //! **Can one CPU's line meet another's counter?** Not with `rdtscp`, which all ordered readings and
 //! all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the

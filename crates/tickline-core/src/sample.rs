@@ -146,10 +146,6 @@ impl BurstSize {
 /// upper point and the highest lower point of all brackets since the last contradiction, after
 /// which a quarter of the least number follow. Without a slope, it is the narrowest bracket. `None`
 /// if the counter ran backwards in all of them.
-///
-/// A reference that is computed from the same counter reads the counter itself, in order, between
-/// the two reads of a bracket. A read takes time, so both reads of the bracket are at least half a
-/// read away from the reference's read.
 pub(crate) fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
@@ -188,14 +184,13 @@ pub(crate) fn burst(
     best.map(|sample| read_time.narrowed(sample, slope))
 }
 
-/// The shortest time that an ordered read of the counter takes.
+/// The shortest time that an ordered read of the counter takes: the shortest time between two
+/// successive reads.
 ///
-/// It is measured as the shortest time between two successive reads. Each bracket of a burst begins
-/// with such a pair, and the burst ends with one. So the measurement has the processor's present
-/// frequency. A counter that stands still in between makes a read look longer by the counter's
-/// resolution, and the reference's read shorter by as much. So twice the resolution is subtracted.
-/// Half of the rest counts. The other half allows for the unknown moment within a read at which the
-/// CPU takes the value, and for a change of frequency within the burst.
+/// Each bracket of a burst begins with such a pair of reads, and the burst ends with one, so the
+/// measurement has the processor's present frequency. A counter that stands still in between makes
+/// a read look longer by the counter's resolution, and the reference's read shorter by as much:
+/// hence twice the resolution is subtracted. The [module](self) says why half of the rest counts.
 #[derive(Debug, Clone, Copy)]
 struct ReadTime {
     /// The shortest time between two successive reads, ticks.

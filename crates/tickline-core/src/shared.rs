@@ -29,15 +29,16 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 /// [`StateCell`] that wraps one. [`readings`](Self::readings) has the readings, the figures and the
 /// events.
 ///
-/// Every call for one clock, on every thread, MUST get the same counter and the same reference: its
-/// values may differ, but not the register and the OS clock that they read. A line converts only
-/// ticks of the counter that the control loop has sampled, and the high-water mark is a time of the
-/// loop's reference. With another one, readings step back, and bounds do not contain the reference;
-/// the behaviour is never undefined.
+/// Every call for one clock, on every thread, MUST get the same counter and the same reference: the
+/// register and the OS clock that are read must be the same, the values passed need not be. A line
+/// converts only ticks of the counter that the control loop has sampled, and the high-water mark is
+/// a time of the loop's reference. With another one, readings step back, and bounds do not contain
+/// the reference; the behaviour is never undefined.
 ///
-/// No type can demand that, because the values differ in type and over time. The control loop of a
-/// CPU's line reads the counter with a check of the CPU; the line's readers read the counter
-/// together with the CPU's id. And the program may forbid the reference some of its probes later.
+/// No type can demand that, because the values passed differ in type and over time. The control
+/// loop of a CPU's line reads the counter with a check of the CPU; the line's readers read the
+/// counter together with the CPU's id. And the program may forbid the reference some of its probes
+/// later.
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};

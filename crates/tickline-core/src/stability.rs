@@ -42,10 +42,10 @@ const MAX_BRACKET_PPB: i64 = 2_000_000;
 /// baseline.
 const MAX_SPREAD_PPB: i64 = 2 * MAX_BRACKET_PPB;
 
-/// After this many intervals without a sample the rate may have changed unseen. The number is the
-/// validity of a line whose thread comes when an iteration is due
-/// ([`Cadence`](crate::control::Cadence)), in intervals. So such a line has ended at each break.
-/// With a smaller number a late thread would lose its knowledge of the rate.
+/// The number of intervals without a sample after which the rate may have changed unseen. This is
+/// the validity of a line whose thread comes when an iteration is due
+/// ([`Cadence`](crate::control::Cadence)), so such a line has ended at each break. With a smaller
+/// number a late thread would lose its knowledge of the rate.
 const BREAK_INTERVALS: u64 = 4;
 
 /// The assumed change of the reference's rate until a sample contradicts it, ppb. 5 ppb are 2.5 ns
@@ -62,18 +62,18 @@ const CONTRADICTED_RATE_CHANGE_PPB: u64 = 200;
 const MAX_RATE_CHANGE_PPB: u64 = (2 * MAX_KERNEL_SLEW_PPB.cast_unsigned() * NS_PER_S)
     .div_ceil(NS_PER_S - MAX_KERNEL_SLEW_PPB.cast_unsigned());
 
-/// A contradiction above this share of the gap is a jump of the reference or the counter, not a
-/// change of rate, ppb: twice the 500 ppm by which an NTP daemon or `adjtime` slews the clock
+/// The share of the gap above which a contradiction is a jump of the reference or the counter, not
+/// a change of rate, ppb: twice the 500 ppm by which an NTP daemon or `adjtime` slews the clock
 /// (`PLATFORM.md`). With a smaller value the monitor would start anew at such a slew. With a larger
 /// one more jumps would count as changes of rate, after which bounds are wide for some intervals.
 const MIN_JUMP_PPB: u128 = 1_000_000;
 
-/// A contradiction below this is no jump, ns. A choice, not a measurement. Over the shortest
+/// The largest contradiction that is no jump, ns. A choice, not a measurement. Over the shortest
 /// interval 50 ns of noise exceed [`MIN_JUMP_PPB`], and without this limit the monitor would start
 /// anew at each such sample. With a larger value, larger jumps would count as changes of rate.
 const MIN_JUMP_NS: u128 = 1_000;
 
-/// Samples show dither only after this time, ns: a tick of a kernel at 100 Hz.
+/// The time of watching after which samples show dither, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
 /// The contradiction between a sample and the bounds published before it.
@@ -295,8 +295,8 @@ impl StabilityMonitor {
     }
 
     /// Whether the slope is certain enough: over the gap before `ticks`, its error must not move
-    /// the line by more than a sixteenth of a bracket. It does not if the gap is at most a
-    /// sixteenth of the time watched.
+    /// the line by more than a sixteenth of a bracket. That holds if the gap is at most a sixteenth
+    /// of the time for which the reference has been watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else {
             return false;

@@ -38,9 +38,9 @@ pub struct TryLock<T> {
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// The number by which locks tell this process's threads from the threads of its ancestors, and
-/// perhaps the thread that takes them. Its maker answers for all locks that are ever taken with it;
-/// to take a lock is then safe.
+/// The name of a lock's owner: a number that tells this process's threads from the threads of its
+/// ancestors, and perhaps the id of a thread. The caller of an `unsafe` constructor answers for all
+/// locks that are ever taken with the token, so taking a lock is safe.
 #[derive(Debug, Clone, Copy)]
 pub struct LockToken {
     number: NonZeroU32,
@@ -64,8 +64,9 @@ impl LockToken {
     /// 1. All threads that share the lock's memory use tokens of this number, also the threads of
     ///    other processes (`CLONE_VM`).
     /// 2. A thread that forks while it holds a guard does not use the guard in a forked process,
-    ///    which may get a second one. It may drop the guard there if that process has another
-    ///    number. With an equal number the drop could release a lock that the process has taken.
+    ///    which may get a second one. The thread may drop the guard there if that process has
+    ///    another number. With an equal number the drop could release a lock that the process has
+    ///    taken.
     /// 3. A handler that interrupted the holder and forks does not return in the child.
     #[must_use]
     pub const unsafe fn new(number: NonZeroU32) -> Self {
@@ -78,8 +79,9 @@ impl LockToken {
 
     /// The same token, for the thread with the id `thread`. If that thread ends while it holds a
     /// lock, another thread takes the lock over. `has_ended` says whether the thread with an id has
-    /// ended; it is asked if the holder has this token's number, and an id other than 0. It must be
-    /// safe wherever a lock is taken: a signal handler may try to take one.
+    /// ended; it is asked if the holder has this token's number, and an id other than 0.
+    /// `has_ended` must be safe to call wherever a lock is taken: a signal handler may try to take
+    /// one.
     ///
     /// # Safety
     ///

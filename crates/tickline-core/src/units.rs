@@ -5,7 +5,8 @@
 //!
 //! Every program that reads the time contains the control loop, whose arithmetic has 128 bits and a
 //! hundred callers. Its functions, here and in `line.rs`, `sample.rs` and `estimate.rs`, are
-//! therefore `#[inline(never)]`: inlined they have 7 KB more. No fast path of a reading calls one.
+//! therefore `#[inline(never)]`: inlined, they would take 7 KB more. No fast path of a reading
+//! calls one.
 
 /// Binary places of [`FixedNs`] and of [`Slope`](crate::line::Slope).
 ///

@@ -3,8 +3,8 @@
 //!
 //! criterion refuses arguments that it does not know, and reads them itself. [`run`](crate::run)
 //! therefore starts the program again without this crate's own, which then are in a variable. The
-//! processes that a benchmark starts inherit the variable. It names the arguments of the process
-//! that it is for, so that another benchmark program among them does not take it for its own.
+//! processes that a benchmark starts inherit the variable. The variable names the arguments of the
+//! process that it is for, so that another benchmark program that inherits it ignores it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -343,9 +343,9 @@ impl Options {
         }
     }
 
-    /// The arguments for criterion: the others, and in turns with another build one against
-    /// criterion's own comparison. Without it, criterion compares with this folder's last run, of
-    /// whatever build, and prints that beside the result of the turns.
+    /// The arguments for criterion: the others; in turns with another build, also one that turns
+    /// criterion's own comparison off. Without that one, criterion compares with this folder's last
+    /// run, of whatever build, and prints that beside the result of the turns.
     pub(crate) fn for_criterion(&self, others: Vec<OsString>) -> Vec<OsString> {
         if self.against.is_empty() {
             others

@@ -58,9 +58,9 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, M
 ///
 /// This crate prints two lines below criterion's, and a third if the cost of the readings is more
 /// than a tenth of a pair. (In a run that is saved as a baseline, or compared with one, a longer
-/// line about the baseline takes its place. A comparison in turns has a line of its own.) The
-/// output of `cargo bench -p tickline-criterion --bench distributions -- --quick hash/64` on an AMD
-/// EPYC, family 26, model 2:
+/// line about the baseline takes the third one's place. A comparison in turns has a line of its
+/// own.) The output of `cargo bench -p tickline-criterion --bench distributions -- --quick hash/64`
+/// on an AMD EPYC, family 26, model 2:
 ///
 /// ```text
 /// hash/64                 time:   [21.033 ns 21.155 ns 21.185 ns]

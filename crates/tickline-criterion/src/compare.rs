@@ -22,18 +22,18 @@ const COPIES: usize = 8;
 /// affects both. A *couple* is a time of A and the time of B next to it. For each couple a random
 /// number decides which routine comes first. The result is an estimate of the difference (Hodges
 /// and Lehmann's), with a confidence interval of 95 % by Wilcoxon's signed rank test. The times of
-/// A and B are estimated in the same way, from the same rounds. So is the percentage, which is the
-/// ratio of both times, less 1: it has an interval of its own, in which A is as uncertain as B, and
-/// is right although the machine changes its speed. The estimates may differ a little from the
-/// difference and the ratio of these times. These are medians; where some calls of a routine are
-/// slow, only [its mean tells](crate::comparison_method#medians-and-means).
+/// A and B are estimated in the same way, from the same rounds. So is the percentage, the ratio of
+/// both times less 1. Its own interval includes the uncertainty of A, and stays right if the
+/// machine changes its speed. The estimates may differ a little from the difference and the ratio
+/// of these times. All of these times are medians; where some calls of a routine are slow, only
+/// [its mean tells](crate::comparison_method#medians-and-means).
 ///
 /// A is the reference. If A gets slower, the difference shrinks, and a limit of a baseline passes:
 /// bench A by itself, too.
 ///
-/// A couple has as many calls of each routine as take 2 us or more, so that this is a comparison of
-/// the throughput of shorter ones. To compare the time of a call alone, let each input depend on
-/// the result before it.
+/// In a couple each routine is called so often that its calls take 2 us or more. For shorter
+/// routines this is therefore a comparison of throughput. To compare the time of a call alone, let
+/// each input depend on the result before it.
 ///
 /// The interval is over eight copies of the code of each routine, at different addresses, and heap
 /// and stack are shifted between visits to the copies. What both closures have inlined is therefore

@@ -123,8 +123,8 @@ fn find_below(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Opti
 }
 
 /// The full names of the benchmarks that criterion has stored since then, in its default
-/// directories: of this program, and of others that have run meanwhile. File times are not rounded
-/// for: the benchmarks of a program that has just ended are none of these.
+/// directories: of this program, and of others that have run meanwhile. The search does not allow
+/// for rounded file times: it would then find the benchmarks of a program that has just ended.
 pub(crate) fn stored_since(since: SystemTime) -> BTreeSet<String> {
     names_below(&roots(None), since)
 }

@@ -147,12 +147,12 @@
 //!   resolution. The median of equal times is therefore right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
-//! - [`PairBencher::latency`] is for comparisons of two builds: it lets a pair have one iteration
-//!   there, too. Otherwise it has many, and those of a short routine overlap.
+//! - [`PairBencher::latency`] is for comparisons of two builds: a pair then has one iteration
+//!   there, too. Otherwise a pair has many, and those of a short routine overlap.
 //! - The crate excludes disturbed pairs, also from the mean that criterion gets, and measures
 //!   further pairs in their place. It prints and stores how many there were of each disturbance,
 //!   and the time of the longest: `preempted 717 (up to 24.09 ms)`. With `cargo bench --bench NAME
-//!   -- --include-disturbed` they count ([`run`]).
+//!   -- --include-disturbed` disturbed pairs count ([`run`]).
 //!
 //! | disturbance | seen by | excluded |
 //! |---|---|---|

@@ -16,19 +16,20 @@ tickline_core::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum ReasonCode {
-        /// It is slower by more than `--max-regression`.
+        /// The benchmark is slower by more than `--max-regression`.
         AboveLimit => "above_limit",
-        /// It may be slower by more than `--max-regression` or not: the interval contains the
-        /// limit, or no difference was found.
+        /// The benchmark may be slower by more than `--max-regression` or not: the interval
+        /// contains the limit, or no difference was found.
         AroundLimit => "around_limit",
-        /// Its mean is slower by more than `--max-regression`, and its median is not certainly
+        /// The mean is slower by more than `--max-regression`, and the median is not certainly
         /// slower by so much.
         MeanAboveLimit => "mean_above_limit",
         /// The noise is above `--max-noise`.
         Noise => "noise",
-        /// The cost of the readings hides a part of a slowdown: it is too short for a percentage.
+        /// The cost of the readings hides a part of a slowdown: the benchmark is too short for a
+        /// percentage.
         TooShort => "too_short",
-        /// It is compared with a time of 0, of which there is no percentage.
+        /// The benchmark is compared with a time of 0, of which there is no percentage.
         NoTime => "no_time",
         /// Too few couples or samples count.
         TooFewSamples => "too_few_samples",
@@ -36,16 +37,16 @@ tickline_core::named! {
         OtherClock => "other_clock",
         /// The comparison has failed.
         Failed => "failed",
-        /// It has no baseline that can be read.
+        /// The benchmark has no baseline that can be read.
         NoBaseline => "no_baseline",
-        /// Only this build has it.
+        /// Only this build has the benchmark.
         OnlyThisBuild => "only_this_build",
-        /// Only the other build has it.
+        /// Only the other build has the benchmark.
         OnlyOtherBuild => "only_other_build",
-        /// It is of `bench_function`, or, with `--against`, of [`compare`](crate::compare()): in
-        /// this build or the other.
+        /// In this build or the other, the benchmark is of `bench_function`, or, with `--against`,
+        /// of [`compare`](crate::compare()).
         NotOfBenchPairs => "not_of_bench_pairs",
-        /// The list of benchmarks has it, and this run did not measure it.
+        /// The list of benchmarks has this one, and the run did not measure it.
         NotMeasured => "not_measured",
         /// The clock did not trust the counter during a sample.
         UntrustedSamples => "untrusted_samples",

@@ -96,7 +96,7 @@ use crate::results::{baseline_update, verdict_file};
 ///
 /// # Panics
 ///
-/// If a benchmark does.
+/// If a benchmark panics.
 #[must_use = "without it a slower benchmark passes: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {

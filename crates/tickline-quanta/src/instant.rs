@@ -61,14 +61,14 @@ impl Instant {
         Self::now().duration_since(*self)
     }
 
-    /// This instant and `duration`; `None` beyond 2^63 - 1 ns.
+    /// This instant plus `duration`; `None` beyond 2^63 - 1 ns.
     #[inline]
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         self.0.checked_add(duration).map(Self)
     }
 
-    /// This instant less `duration`; `None` before -2^63 ns.
+    /// This instant minus `duration`; `None` before -2^63 ns.
     #[inline]
     #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
@@ -100,7 +100,7 @@ impl From<Instant> for tickline::Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// This instant and `duration`; at most 2^63 - 1 ns. Does not panic, where quanta's does.
+    /// This instant plus `duration`; at most 2^63 - 1 ns. Does not panic, where quanta's does.
     #[inline]
     fn add(self, duration: Duration) -> Self {
         Self(self.0 + duration)
@@ -110,7 +110,7 @@ impl Add<Duration> for Instant {
 impl Sub<Duration> for Instant {
     type Output = Self;
 
-    /// This instant less `duration`; also before 0, where quanta's panics. At least -2^63 ns.
+    /// This instant minus `duration`; also before 0, where quanta's panics. At least -2^63 ns.
     #[inline]
     fn sub(self, duration: Duration) -> Self {
         Self(self.0 - duration)

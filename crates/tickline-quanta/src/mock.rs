@@ -18,7 +18,7 @@ impl IntoNanoseconds for u64 {
 }
 
 impl IntoNanoseconds for Duration {
-    /// The time, ns; 2^64 - 1 from the year 584 on.
+    /// The time, ns; 2^64 - 1 for one of 584 years or more.
     fn into_nanos(self) -> u64 {
         u64::try_from(self.as_nanos()).unwrap_or(u64::MAX)
     }

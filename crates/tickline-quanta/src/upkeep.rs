@@ -105,7 +105,7 @@ impl Upkeep {
         Self::new_with_clock(interval, Clock::new())
     }
 
-    /// An upkeep by `clock`.
+    /// An upkeep that stores the time of `clock`, otherwise as [`new`](Self::new).
     pub const fn new_with_clock(interval: Duration, clock: Clock) -> Self {
         Self { interval, clock }
     }

@@ -81,10 +81,10 @@ use unix_offset::{UnixOffset, unix_offset_ns};
 ///
 /// # Changes while spans are open
 ///
-/// A new layer, by which a program [reloads] another, knows no span from before, even if it has the
-/// same recorder: these spans get no times, and in a trace a span below one of them is a request of
-/// its own. To add a sink, change the layer in its place. It then keeps its sinks, and its open
-/// spans:
+/// If a program [reloads] a new layer in place of another, the new one knows no span from before,
+/// even if it has the same recorder: these spans get no times, and in a trace a span below one of
+/// them is a request of its own. To add a sink, change the layer in its place. It then keeps its
+/// sinks, and its open spans:
 ///
 /// [reloads]: https://docs.rs/tracing-subscriber/0.3/tracing_subscriber/reload/index.html
 ///
@@ -158,7 +158,7 @@ impl SpanTimingLayer {
     }
 
     /// Passes the times only to the sinks, and does not store them in the spans' extensions. Other
-    /// layers, and other timing layers among them, then do not find them there.
+    /// layers, other timing layers included, then find no times there.
     ///
     /// This saves an allocation and an access to the registry at the end of each span. A trace of
     /// threads' tracks needs no times of creation and end, and one of requests' tracks none of

@@ -34,8 +34,8 @@
 //! Without the thread, [readings may stay with the OS clock](#before-calibration). On systems other
 //! than Linux and Windows, such as macOS, they [always do](tickline#trust).
 //!
-//! Open `trace.json` there. A program that a signal ends, as Ctrl-C does, drops no guard: its file
-//! may lack the last 100 ms and the final `]`, and opens all the same.
+//! Open `trace.json` in <https://ui.perfetto.dev>. A program that a signal ends, as Ctrl-C does,
+//! drops no guard: its file may lack the last 100 ms and the final `]`, and opens all the same.
 //!
 //! An async server adds `.tracks(Tracks::Requests)`. Without it the trace has a slice for each poll
 //! of a request, and lacks a value that `span.record` adds after the last `.await`.

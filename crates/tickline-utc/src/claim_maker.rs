@@ -82,9 +82,9 @@ impl ClaimMaker {
     }
 
     /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
-    /// claim goes on if this is the first request in a row without a report of the last source or a
-    /// better one, unless the answers show a disruption; or the first one without the cause of the
-    /// source that is named as unsynchronised.
+    /// claim goes on in two cases: this is the first request in a row without a report of the last
+    /// source or a better one, and the answers show no disruption; or it is the first one without
+    /// the cause of the source that is named as unsynchronised.
     pub(crate) fn publish(&mut self, answers: SourceAnswers, interval_ns: u64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);

@@ -26,9 +26,9 @@
 //!
 //! # Will it work here?
 //!
-//! It needs Linux, and one of these: the daemon of clock-bound, chronyd, ptp4l, or a kernel that
-//! another NTP daemon steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error,
-//! so with them alone UTC is never known. `tickline doctor` says which source a machine has;
+//! The crate needs Linux, and one of these: the daemon of clock-bound, chronyd, ptp4l, or a kernel
+//! that another NTP daemon steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no
+//! error, so with them alone UTC is never known. `tickline doctor` says which source a machine has;
 //! [`limits`] says what can go wrong.
 //!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
@@ -82,8 +82,8 @@
 //! it to its last offset, which bounds nothing. A machine that one of them steers therefore has no
 //! source.
 //!
-//! Where this user may, chronyd is asked by its Unix socket, because only root, chronyd's user,
-//! the folder's group, and this user can answer there. At its UDP port another program may answer:
+//! If this user may use chronyd's Unix socket, tickline asks there: only root, chronyd's user, the
+//! folder's group and this user can answer. At the UDP port another program may answer:
 //! [`chronyd`](sources::chronyd#who-answers) says what an answer there proves, and
 //! [`Utc::chronyd_channel`] how chronyd has answered.
 //!

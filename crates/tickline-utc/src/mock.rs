@@ -9,7 +9,7 @@ use tickline::{Clock, UnixTime};
 use crate::utc::Utc;
 use crate::{UtcReading, UtcSource, UtcUnknown};
 
-/// UTC by a mock's Unix time, with an error that the test chooses. Clones are the same.
+/// UTC by a mock's Unix time, with an error that the test chooses. Clones are the same mock.
 ///
 /// ```
 /// use std::time::Duration;

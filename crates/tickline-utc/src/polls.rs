@@ -33,10 +33,10 @@ const MAX_RESOLUTION_NS: i64 = Clocksource::Unknown
 
 /// The least difference between the counters of two CPUs that is allowed for, ns. No more is
 /// allowed for without a result of tickline's own comparison: the kernel then keeps time with the
-/// counter, and has compared the CPUs itself. It finds a difference that is larger than the time of
-/// an exchange between two CPUs, which is 100 ns, and some more between sockets. The figure is too
-/// small where an exchange takes longer, as in a guest whose reads of the counter trap
-/// (`docs/limits.md`).
+/// counter, and has compared the CPUs itself. The kernel's comparison finds a difference that is
+/// larger than the time of an exchange between two CPUs: 100 ns, and some more between sockets. The
+/// figure is too small where an exchange takes longer, as in a guest whose reads of the counter
+/// trap (`docs/limits.md`).
 const CPU_DIFFERENCE_NS: i64 = 500;
 
 /// The largest difference that a comparison may leave possible, ns. It is assumed until the
@@ -206,7 +206,7 @@ fn read_clocksource() -> Clocksource {
     std::fs::read(file).map_or(Clocksource::Unknown, |name| Clocksource::from_name(&name))
 }
 
-/// A reading without the counter, which does not serve, or by which the claim has ended.
+/// A reading without the counter: the counter does not serve, or the claim has ended by it.
 #[cold]
 pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
     latch.read_by_raw(|| {

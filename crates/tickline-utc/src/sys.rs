@@ -151,9 +151,9 @@ impl KernelErrors {
     }
 
     /// Whether the maximum error is only its growth since a daemon has set it to 0, as
-    /// systemd-timesyncd and OpenNTPD do at each update. It then bounds nothing. Another daemon's
-    /// error looks so by chance, one time in 500. [`UNSET_ERROR_US`] looks so, too, and bounds
-    /// nothing either.
+    /// systemd-timesyncd and OpenNTPD do at each update. Such an error bounds nothing. Another
+    /// daemon's error looks so by chance, one time in 500. [`UNSET_ERROR_US`] looks so, too, and
+    /// bounds nothing either.
     #[must_use]
     pub fn is_growth_only(self) -> bool {
         self.maximum_us % GROWTH_US == 0

@@ -29,12 +29,12 @@ pub enum UtcUnknown {
     /// after its request, or 2.5 intervals of the clock if that is later. Code: `expired`.
     Expired,
     /// The machine was suspended or moved, the OS clock was set, or two claims contradicted each
-    /// other, and no source has since measured, or repeated what it said before the step. By
+    /// other. Since then no source has measured, or repeated what it said before the step. By
     /// default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10); two may
     /// be needed. Code: `disrupted`.
     Disrupted,
-    /// UTC may be within 2 s of a leap second, before or after it; or ptp4l's grandmaster announces
-    /// one in the first half of a day, so it may mean the day before. Afterwards readings fail with
+    /// UTC may be within 2 s of a leap second, before or after it. Or ptp4l's grandmaster announces
+    /// one in the first half of a day, and may mean the day before. Afterwards readings fail with
     /// [`Disrupted`](Self::Disrupted) until the source has measured again. Code: `leap_second`.
     LeapSecond,
     /// This process has no thread to ask the sources: it was forked from the one that called

@@ -162,8 +162,8 @@ impl Utc {
     /// ([`UtcReading::error`]), and returns that reading.
     ///
     /// The call reads UTC, and sleeps between the readings: for 1 ms first, then for up to 100 ms,
-    /// and for `timeout` in all. A machine that wakes threads late makes it longer. A timeout of 0
-    /// reads once. UTC by a mock moves the mock, and does not wait.
+    /// and for `timeout` in all. A machine that wakes threads late makes the wait longer. A timeout
+    /// of 0 reads once. UTC by a mock moves the mock, and does not wait.
     ///
     /// The limit is one for UTC's range. How far the machine's Unix time is from UTC is another
     /// question, which [`UtcReading::largest_error_of`] answers.

@@ -6,7 +6,7 @@ use std::error::Error;
 
 use crate::{UtcReading, UtcUnknown};
 
-/// The first pause between two readings of a wait. A source answers some milliseconds after the
+/// The first pause between two readings of a wait: a source answers some milliseconds after the
 /// start of the thread.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 

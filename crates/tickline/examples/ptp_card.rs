@@ -1,5 +1,5 @@
 //! A backend of one's own: a `Clock` by the PTP hardware clock of a network card, which `ptp4l`
-//! keeps in step with the machines of a network.
+//! synchronises with the machines of a network.
 //!
 //! `cargo run --release --example ptp_card [/dev/ptp0]`
 //!
@@ -110,8 +110,8 @@ mod card {
                 .unwrap_or(UnixTime::UNIX_EPOCH)
         }
 
-        /// The card has shown the time at some moment during the call. It showed no more at the end
-        /// than the call has taken.
+        /// The card showed `now` at some moment of the call. At the end of the call it shows at
+        /// most the call's duration more: that is the upper bound.
         fn reading(&self) -> Reading<Instant> {
             let begin = self.os.now_ordered();
             let now = self.now();

@@ -62,7 +62,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// - returns the mock's time as its lower bound, and 1 ns more as its upper one.
 ///
 /// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
-/// and must not be made in a signal handler. Its bounds are as by a mock.
+/// and must not be made in a signal handler. Its bounds are those of every mock.
 ///
 /// By a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) a reading
 ///
@@ -81,9 +81,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// (`MockClock::clock`, feature `mock`), which then shows the mock's time on every thread.
 ///
 /// `Clock` is one type for all clocks. A struct that keeps a `Clock` needs no generics, and can
-/// call every method of a clock. A clone copies a pointer. A clone of a clock other than the global
-/// one also counts a reference. A reading goes through the pointer, as it would through a
-/// reference.
+/// call every method of a clock. A clone copies a pointer. Unless it is of the global clock, it
+/// also raises a reference count. A reading follows one pointer.
 ///
 /// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads
 /// the global clock. All clocks have one timescale, except mocks and backends with a time of their
@@ -143,7 +142,8 @@ pub struct Clock {
 }
 
 struct OwnedEngine {
-    /// Its drop stops the thread. Declared first, so that it stops before the engine.
+    /// The drop stops the thread. This field comes first, so that the thread stops before the
+    /// engine.
     _thread: Option<ClockThread<Arc<Engine>>>,
     /// The engine that the clones point to.
     _engine: Arc<Engine>,
@@ -324,7 +324,7 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver on Linux and full probes, otherwise within the
     /// interval. If the OS clock gives Unix time faster than the counter does, readings come from
-    /// the OS clock ([`Status::unix_reason`]). Between threads, readings are as little in order as
+    /// the OS clock ([`Status::unix_reason`]). Between threads, readings may be out of order, as
     /// those of [`now`](Self::now). After some suspends they are ahead ([Not
     /// guaranteed](crate#not-guaranteed)).
     ///
@@ -415,9 +415,9 @@ impl Clock {
     /// a valid line, after [`disable`](Self::disable), with a closed gate or with a line for each
     /// CPU. A clock with a [`Backend`] never uses it.
     ///
-    /// It is for programs that relate the counter to a clock of their own, a network card's for
-    /// example. While the result is `None`, the counter may restart, or change its rate: relate the
-    /// two anew after that. [`Status::frequency_hz`] is the counter's rate.
+    /// The call is for programs that relate the counter to a clock of their own, a network card's
+    /// for example. After a result of `None` relate the two anew: the counter may have restarted,
+    /// or changed its rate. [`Status::frequency_hz`] is the counter's rate.
     ///
     /// ```
     /// use tickline::Clock;

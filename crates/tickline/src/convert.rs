@@ -129,8 +129,9 @@ impl<T: Copy> Anchor<T> {
 }
 
 impl Clock {
-    /// The present on this clock, and its Unix time, with the bounds of [`Anchor::unix`]. An active
-    /// mock does not change them; the clock of a mock has the mock's times.
+    /// An anchor that converts this clock's instants into its Unix time, and back, with the error
+    /// of [`Anchor::unix`]. An active mock does not change them; the clock of a mock has the mock's
+    /// times.
     ///
     /// ```
     /// use tickline::Clock;
@@ -147,7 +148,7 @@ impl Clock {
         Anchor::unix_from(self.engine())
     }
 
-    /// The present on this clock, and on the clock of `std`.
+    /// An anchor that converts this clock's instants into those of `std`, and back.
     ///
     /// The clock of a mock that follows tokio's (`MockClock::from_tokio`) is paired with tokio's,
     /// also while that is paused. The anchor then converts deadlines for tokio, and instants that
@@ -163,10 +164,10 @@ impl Clock {
 }
 
 impl Anchor<UnixTime> {
-    /// The present on the global clock, and its Unix time. With a line, the bound is the line's
-    /// bound on their difference, a few ns. Without a line, it is half of a bracket around a
-    /// reading of Unix time, 20 ns to 1 us, and the OS clock's resolution. On a thread with an
-    /// active mock, both times are the mock's.
+    /// An anchor that converts instants of the global clock into Unix time, and back. With a line,
+    /// its error is the line's bound on their difference, a few ns. Without a line, it is half of a
+    /// bracket around a reading of Unix time, 20 ns to 1 us, plus the OS clock's resolution. On a
+    /// thread with an active mock, both times are the mock's.
     #[must_use]
     pub fn unix() -> Self {
         current(Self::unix_from)
@@ -213,10 +214,10 @@ impl Anchor<UnixTime> {
 }
 
 impl Anchor<StdInstant> {
-    /// The present on the global clock, and on the clock of `std`. The bound is half of a bracket
-    /// around a reading of std's clock, 20 ns to 1 us, plus the resolution of that clock. On a
-    /// thread with an active mock, the anchor pairs the mock's time with std's, or with tokio's if
-    /// the mock follows that clock ([`Clock::std_anchor`]).
+    /// An anchor that converts instants of the global clock into those of `std`, and back. Its
+    /// error is half of a bracket around a reading of std's clock, 20 ns to 1 us, plus the
+    /// resolution of that clock. On a thread with an active mock, the anchor pairs the mock's time
+    /// with std's, or with tokio's if the mock follows that clock ([`Clock::std_anchor`]).
     ///
     /// # Panics
     ///

@@ -66,8 +66,8 @@ impl Instant {
     }
 
     /// Nanoseconds of `CLOCK_MONOTONIC` of this process's time namespace; 0 for an instant before
-    /// its zero, which no reading of that clock is. [`as_signed_nanos`](Self::as_signed_nanos) is
-    /// negative for these.
+    /// the zero of that clock, where [`as_signed_nanos`](Self::as_signed_nanos) is negative. No
+    /// reading is that early.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {

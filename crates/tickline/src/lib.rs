@@ -67,7 +67,7 @@
 //! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
 //! | [`Instant::recent`] | never steps back while the thread runs; steps back at most once, when the thread starts | the same |
 //!
-//! This holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
+//! The order holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
 //! counters differ and a clock's thread runs ([`start`]), it holds only on one CPU while its line
 //! lasts: see [A line for each CPU](#a-line-for-each-cpu). Differences of instants saturate at
 //! zero. Every [`Clock`] has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and
@@ -89,9 +89,10 @@
 //!   10 to about 150 us for a first line, at start-up or after a time without a line. The latter is
 //!   a fixed number of turns of a spin loop, which take longest on Skylake, whose `PAUSE` is the
 //!   slowest.
-//! - A reading by the counter makes no system call. By the OS clock it makes `clock_gettime`,
-//!   unless the vDSO answers it. A reading that also drives the clock ([`Driver::Reader`]) makes
-//!   those of an [iteration](Clock::maintain), and of the collection of facts about the machine.
+//! - A reading by the counter makes no system call. A reading by the OS clock makes one,
+//!   `clock_gettime`, unless the vDSO answers it. A reading that also drives the clock
+//!   ([`Driver::Reader`]) also makes the system calls of an [iteration](Clock::maintain), and of
+//!   the collection of facts about the machine.
 //! - A signal handler may make a reading, even the first one of the process, and may call
 //!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
@@ -136,8 +137,8 @@
 //! come from the OS clock. The environment variable `TICKLINE=off`, set when the process starts
 //! ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter off.
 //!
-//! If readings don't use the counter, they come from the OS clock, and take about 1.2 times as long
-//! as a direct call of that clock, where that is a system call, and otherwise up to twice as long.
+//! If readings don't use the counter, they come from the OS clock. They then take up to twice as
+//! long as a direct call of that clock, or about 1.2 times as long where the call is a system call.
 //! On a system without any clock the state is [`ClockState::Unavailable`], and readings are 0.
 //! Under Miri readings use the clocks of std.
 //!

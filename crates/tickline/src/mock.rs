@@ -6,13 +6,13 @@
 //! caller pass in the clock. A test then passes [`MockClock::clock`], and activates nothing.
 //! Measure there with `clock.elapsed(start)`: `start.elapsed()` reads the real clock.
 //!
-//! With the feature `mock`, readings without a [`Clock`] test a flag first. If a program has the
-//! feature only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo
-//! builds the program without it, by its resolver 2 or later: the default from edition 2021 on, but
-//! a virtual workspace must name it. Tests, examples and benchmarks of the same package have the
-//! feature. To measure readings there without the flag, put the tests by the mock into a package of
-//! their own, and run `cargo bench -p PACKAGE`: with `--workspace` a package gets the features that
-//! others ask for.
+//! With the feature `mock`, readings without a [`Clock`] test a flag first. Name the feature only
+//! among the `[dev-dependencies]` (`cargo add --dev tickline --features mock`), and cargo builds
+//! the program without it. This needs cargo's resolver 2 or later: the default from edition 2021
+//! on, which a virtual workspace must name. Tests, examples and benchmarks of the same package have
+//! the feature. To measure readings there without the flag, put the tests that use the mock into a
+//! package of their own, and run `cargo bench -p PACKAGE`: with `--workspace` a package gets the
+//! features that others ask for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -83,7 +83,7 @@ struct MockTime {
 #[derive(Debug)]
 struct Followed {
     now: fn() -> StdInstant,
-    /// Its time when the mock was created.
+    /// The followed clock's time when the mock was created.
     start: StdInstant,
 }
 
@@ -300,7 +300,7 @@ impl MockClock {
 /// ```
 #[derive(Debug)]
 pub struct MockGuard {
-    /// This activation, which is one of perhaps several of a mock.
+    /// The mock that this guard has activated: the drop removes its last entry from the stack.
     mock: Arc<MockClock>,
     /// The guard belongs to its thread.
     not_send: core::marker::PhantomData<*const ()>,

@@ -2,10 +2,10 @@
 
 use crate::sys;
 
-/// A number that is the same for all threads of this process, and differs from every
-/// ancestor's number; never 0. A program that keeps it notices that it was forked. With
-/// [`Probes::Full`](crate::Probes::Full) on Linux 4.14 or later it costs a few loads, elsewhere a
-/// call of `getpid`. (There a child could have the id of an ancestor that has ended.)
+/// A number that is the same for all threads of this process, and differs from every ancestor's
+/// number; never 0. A value other than an earlier one shows that the process was forked. With
+/// [`Probes::Full`](crate::Probes::Full) on Linux 4.14 or later the call costs a few loads,
+/// elsewhere a call of `getpid`. (There a child could have the id of an ancestor that has ended.)
 ///
 /// ```
 /// use tickline::process_token;

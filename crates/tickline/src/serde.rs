@@ -2,13 +2,13 @@
 //!
 //! Without a choice, a time is a number of nanoseconds: exact in Rust, and 8 bytes in a binary
 //! format. But times of today are above 2^53, the last number up to which JavaScript, `jq` and
-//! other programs that keep numbers in an `f64` read JSON exactly. They round it to 256 ns. For
-//! these, store a text ([`rfc3339`]), or [`as_micros`](crate::UnixTime::as_micros), which stays
-//! below 2^53 until 2255.
+//! other programs that keep numbers in an `f64` read JSON exactly. Such programs round a time to
+//! 256 ns. For them, store a text ([`rfc3339`]), or [`as_micros`](crate::UnixTime::as_micros),
+//! which stays below 2^53 until 2255.
 
-/// A [`UnixTime`](crate::UnixTime) as a text of RFC 3339 in UTC, with nine digits. What it reads is
-/// what [`UnixTime`'s `FromStr`](crate::UnixTime#impl-FromStr-for-UnixTime) reads, also with an
-/// offset.
+/// A [`UnixTime`](crate::UnixTime) as a text of RFC 3339 in UTC, with nine digits. Deserialising
+/// accepts what [`UnixTime`'s `FromStr`](crate::UnixTime#impl-FromStr-for-UnixTime) accepts, also
+/// an offset.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

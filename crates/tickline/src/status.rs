@@ -343,9 +343,9 @@ impl Status {
         first_closed(self.verdicts)
     }
 
-    /// Why Unix time comes from the OS clock; `None` if it may come from the counter. It differs
-    /// from [`reason`](Self::reason) if the OS clock is faster than the counter for Unix time, but
-    /// not for monotonic time. This function then returns [`Reason::SlowForUnixTime`].
+    /// Why Unix time comes from the OS clock; `None` if it may come from the counter. The result
+    /// differs from [`reason`](Self::reason) if the OS clock is faster than the counter for Unix
+    /// time, but not for monotonic time: it is then [`Reason::SlowForUnixTime`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();

@@ -4,14 +4,14 @@
 //!   each interval, has the CPUs' counters compared if a gate needs that, and stores the recent
 //!   time.
 //! - **It sleeps until the next of these, or until the clock is set.** With minimal probes it does
-//!   not notice that (`sys/linux/sleep.rs`).
+//!   not notice a set clock (`sys/linux/sleep.rs`).
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
 //! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A
 //!   thread that is killed before it begins does the same. From then on the recent time is the
 //!   current time.
-//! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
-//!   keep its handle was killed (`clock/global.rs`).
+//! - **A thread that is no longer registered ends when it next wakes up**
+//!   (`engine/registration.rs`).
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};

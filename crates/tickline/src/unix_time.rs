@@ -65,9 +65,9 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// If the time is after 18,446,744,073 s (in 2554). In a `const`, it does not compile.
-    /// For a number from outside,
-    /// `UnixTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))` returns `None` instead.
+    /// If the time is after 18,446,744,073 s (in 2554). In a `const`, such a call does not compile.
+    /// For a number from outside, `UnixTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))`
+    /// returns `None` instead.
     #[must_use]
     #[track_caller]
     pub const fn from_secs(seconds: u64) -> Self {
@@ -78,8 +78,8 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// If the time is after 18,446,744,073,709 ms (in 2554). In a `const`, it does not compile.
-    /// For a number from outside, see [`from_secs`](Self::from_secs).
+    /// If the time is after 18,446,744,073,709 ms (in 2554). In a `const`, such a call does not
+    /// compile. For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
     #[track_caller]
     pub const fn from_millis(millis: u64) -> Self {
@@ -90,8 +90,8 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// If the time is after 18,446,744,073,709,551 us (in 2554). In a `const`, it does not compile.
-    /// For a number from outside, see [`from_secs`](Self::from_secs).
+    /// If the time is after 18,446,744,073,709,551 us (in 2554). In a `const`, such a call does not
+    /// compile. For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
     #[track_caller]
     pub const fn from_micros(micros: u64) -> Self {

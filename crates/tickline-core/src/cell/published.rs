@@ -77,14 +77,18 @@ impl Snapshot {
     }
 }
 
-/// The bounds between which the reference must be, and the offset of Unix time. They are published
-/// with each line. They hold on three conditions, since the newest sample before that line: the
-/// reference's rate has stayed within the maximum drift of the measured one
-/// ([`LineFigures::max_drift_ppb`](crate::shared::LineFigures::max_drift_ppb)), apart from the
-/// kernel's dither; the dither has stayed within the range that the bounds allow for it (48 ns until
-/// samples have shown it, then four times the largest that the latest samples have shown, but at
-/// least 2 and at most 48 ns); and neither the reference nor the counter has jumped. A difference
-/// between the counters of two CPUs is not in the bounds.
+/// The bounds between which the reference must be, and the offset of Unix time. Each line is
+/// published with its bounds. They hold if, since the newest sample before the line,
+///
+/// - the reference's rate has stayed within the maximum drift of the measured rate
+///   ([`LineFigures::max_drift_ppb`](crate::shared::LineFigures::max_drift_ppb)), apart from the
+///   kernel's dither;
+/// - the dither has stayed within the range that the bounds allow for it: 48 ns until samples have
+///   shown it, then four times the largest dither of the latest samples, but at least 2 and at most
+///   48 ns;
+/// - neither the reference nor the counter has jumped.
+///
+/// A difference between the counters of two CPUs is not in the bounds.
 ///
 /// The bounds in a slot start at the same tick as the slot's line.
 ///
@@ -109,7 +113,7 @@ pub struct Bounds {
     pub upper: Line,
     /// The reference's Unix time minus its monotonic time, ns, as estimated.
     pub unix_offset_ns: i64,
-    /// Half-width of the range that contains the true offset, ns.
+    /// Half the width of the range that contains the true offset, ns.
     pub unix_bound_ns: u64,
 }
 

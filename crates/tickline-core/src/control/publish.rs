@@ -18,8 +18,8 @@ use crate::shared::{Access, Event, LineFigures, Readings};
 use crate::state::{Phase, WRAP_MASK};
 use crate::units::{FixedNs, ticks_between};
 
-/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. Three margins: the mark's, that of the line's start, and one
+/// The lead of the high-water mark over the reference below which a first line waits until the
+/// reference has passed the mark, ns. Three margins: the mark's, that of the line's start, and one
 /// in reserve.
 pub(super) const WAIT_FOR_HIGH_WATER_NS: i64 = (3 * MEETING_MARGIN_NS).cast_signed();
 
@@ -28,8 +28,8 @@ const _: () = assert!(
     "a first line that waits for the mark waits for one interval at most"
 );
 
-/// A high-water mark that is lower than a first line by this does not matter to it, ns: much more
-/// than the tag alters a line from its start to its publication.
+/// The distance below a first line, ns, at which a high-water mark no longer affects the line. It
+/// is much more than the tag alters a line from its start to its publication.
 const FAR_BELOW_NS: i64 = 1_000_000;
 
 /// The parts of the next line.
@@ -315,8 +315,8 @@ impl Control {
     }
 
     /// The value of a first line at `at_ticks`: the later one of the target and the latest time
-    /// that the reference may show by now. The reference was read between the tick of `read` and
-    /// `at_ticks`, as the time of `read`. If it was not read, the value is the target.
+    /// that the reference may show by now. `read` is a read of the reference between its own tick
+    /// and `at_ticks`. Without one, the value is the target.
     ///
     /// Another thread may just have returned the reference's time. The CPU may execute that
     /// thread's next plain read early, and so use this line at a tick before `at_ticks`. Even at that
@@ -475,10 +475,11 @@ impl Control {
         self.target_slope = Some(slope);
         let interval_ticks = slope.ticks_in_ceil(self.interval_ns());
         let newest_ticks = self.newest_lower_point().map(|point| point.ticks);
-        // A line is near its target at once if the reference was moved with the counter. The state
-        // tells of the move for an interval, so that a program that asks now and then learns of it.
+        // A line is near its target at once if the reference was moved with the counter. The
+        // figures report the move for an interval, so that a program that asks only now and then
+        // learns of it.
         self.moved_at_ticks = self.moved_at_ticks.filter(|moved_ticks| {
-            // A counter that was reset since is far from it.
+            // A counter that was reset since is far from that tick.
             newest_ticks.is_some_and(|ticks| ticks.wrapping_sub(*moved_ticks) < interval_ticks)
         });
         readings.figures.store(&LineFigures {

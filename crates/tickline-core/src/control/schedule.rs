@@ -12,15 +12,14 @@
 //!   changes and disruptions follow the same rule.
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
 //!   width.** Brackets from before and after a stall of seconds limit the slope on only one side:
-//!   in a simulated run without this end, a slope is off by 221 ppm for half a second, or -39 us.
+//!   in a simulated run without this limit, a slope is off by 221 ppm for half a second, or -39 us.
 //! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
 //!   the dither is unknown.** The bound then grows by at most a quarter of a bracket or 5 ns. The
 //!   range is known after at most 256 short intervals: 8 s at the default interval. Where
 //!   readers drive the clock, lines are as short only while the range is unknown.
 //! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
-//!   the interval, but at least 4 ms. The thread may be later than a shorter line allows: in a
-//!   simulated run with shorter ones, there is no line for 74 % of the time. With short lines the
-//!   control loop removes an offset within 0.3 s.
+//!   the interval, but at least 4 ms, because a thread may come late (`MAX_LATENESS_NS`). With
+//!   short lines the control loop removes an offset within 0.3 s.
 //! - **A line whose slope has proven itself survives a jump** and is slewed. A first line is
 //!   retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
@@ -47,25 +46,25 @@ use crate::line::Slope;
 use crate::shared::SampleAge;
 use crate::units::{FixedNs, ticks_between};
 
-/// A sample that is older than this when it is used, ns, shows that the writer was preempted. The
-/// writer then takes another.
+/// The age above which a sample shows, when it is used, that the writer was preempted, ns. The
+/// writer then takes another sample.
 const MAX_SAMPLE_AGE_NS: u64 = 100_000;
 
-/// An offset shortens the interval if it exceeds the sum of this and twice the newest sample's
-/// width, ns. A choice, not a measurement: above the offsets of lines from a steady OS clock
+/// The largest usual offset beyond twice the newest sample's width, ns: a larger one shortens the
+/// interval. A choice, not a measurement: above the offsets of lines from a steady OS clock
 /// (`benches/record/`), which therefore shorten no interval. A larger value would leave larger
 /// offsets for whole intervals.
 const USUAL_OFFSET_NS: i64 = 50;
 
-/// A thread that is late by this much does not lose its line, ns: a tick of a kernel at 250 Hz.
-/// With a limit of 62 us to 1 ms, and a thread that always came 5 ms late, the clock had no line
-/// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
+/// The lateness at which a thread does not lose its line, ns: a tick of a kernel at 250 Hz. With a
+/// limit of 62 us to 1 ms, and a thread that always came 5 ms late, the clock had no line for up to
+/// 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const MAX_LATENESS_NS: u64 = 4_000_000;
 
-/// After this many iterations without a line, iterations become less frequent. A choice, not a
-/// measurement. If it were smaller, a machine with wide brackets, which needs a long baseline,
-/// would get its first line later. If it were larger, a reference that teaches nothing would cost
-/// more iterations.
+/// The number of iterations without a line after which iterations become less frequent. A choice,
+/// not a measurement. If it were smaller, a machine with wide brackets, which needs a long
+/// baseline, would get its first line later. If it were larger, a reference that teaches nothing
+/// would cost more iterations.
 const QUICK_RETRIES: u32 = 16;
 
 /// The number of durations: those of the samples of two iterations, because the thread may have

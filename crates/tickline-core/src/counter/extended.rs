@@ -76,8 +76,9 @@ impl<const BITS: u32, R: Fn() -> u64> Extended<BITS, R> {
         (1 << BITS) - 1
     };
 
-    /// A counter over `register`, which reads the register; bits above `BITS` are ignored. The
-    /// count starts anywhere below one wrap.
+    /// A counter over the register that `register` reads. Bits of the result above `BITS` are
+    /// ignored. The count starts anywhere below one wrap. With `BITS` of 0, or of 64 or more, the
+    /// call does not compile.
     #[must_use]
     pub fn new(register: R) -> Self {
         let last_ticks = Cell::new(register() & Self::MASK);

@@ -25,7 +25,7 @@ use core::hint::black_box;
 
 use super::Counter;
 
-/// The reading ends after this many reads, if it has found enough differences.
+/// The measurement ends after this many reads, if it has found enough differences.
 const READS: u32 = 1_024;
 
 /// The least number of differences: a counter of 15 kHz stands still for thousands of reads.

@@ -7,14 +7,14 @@
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
-//! - Otherwise the reader runs an iteration if 8 readings in a row, this one included, each came by
-//!   the slow path no later than that gap after another one. So the first of nine proves nothing.
+//! - Otherwise the reader runs an iteration if this reading and the 7 before it each followed
+//!   another reading by the slow path within that gap. So it takes nine readings.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 //!
 //! A reader of Unix time that the OS serves must read the monotonic clock to find out whether a
-//! judgement is due. So that most of its readings stay one call of the OS, it does so only in a
-//! part of the time ([`reader_may_judge_at`]).
+//! judgement is due. It does so only in a part of the time ([`reader_may_judge_at`]), so that most
+//! of its readings stay one call of the OS.
 
 use crate::gate::keeper::Keeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
@@ -24,8 +24,8 @@ use crate::shared::{ReadingSource, SlowReading};
 /// then saves about 10 ns in each of 256 calls.
 const CALLS_PER_INTERVAL: u64 = 256;
 
-/// After this many frequent readings in a row by the slow path, a reader starts the clock, or
-/// renews a line that was not read for a while.
+/// The number of frequent readings in a row by the slow path after which a reader starts the clock,
+/// or renews a line that was not read for a while.
 const STREAK: u64 = 8;
 
 /// The number of iterations between two reviews of the facts where no thread drives the clock: four
@@ -33,8 +33,8 @@ const STREAK: u64 = 8;
 /// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
-/// Readers of Unix time may judge for 270 ms in 2.1 s: long enough for frequent calls to make a
-/// streak. Powers of 2, so that a reading needs no division, ns.
+/// The time in which readers of Unix time may judge, ns: 270 ms of each 2.1 s, long enough for
+/// frequent calls to make a streak. Powers of 2, so that a reading needs no division.
 const JUDGING_NS: i64 = 1 << 28;
 const JUDGING_PERIOD_NS: i64 = 1 << 31;
 

@@ -16,7 +16,7 @@ impl Iteration {
 pub(crate) enum LastIteration {
     /// The driver has rested since, or there was none.
     Rested,
-    /// It has published a first line, and the driver has not rested since.
+    /// The last iteration has published a first line, and the driver has not rested since.
     PublishedFirst,
 }
 

@@ -335,7 +335,8 @@ impl Keeper {
     /// Begins a judgement if one is due. The caller holds the clock's lock. Call this when no
     /// judgement of this process has confirmed [`usable_line_kind`](Self::usable_line_kind): after
     /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a
-    /// forked child the gates may be open already; its readers keep their lines until then.
+    /// forked child the gates may be open already; its readers keep their lines until the judgement
+    /// is settled.
     pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_due = match stage_of(word) {

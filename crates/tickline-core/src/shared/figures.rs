@@ -51,7 +51,8 @@ pub struct LineFigures {
     /// Line minus target at the publication, ns.
     pub offset_ns: i64,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
-    /// still being slewed back.
+    /// still being slewed back. Also true for an interval after a hypervisor has moved or restored
+    /// the machine.
     pub is_disrupted: bool,
 }
 
@@ -76,8 +77,8 @@ pub struct SampleAge {
     pub limit_ns: u64,
 }
 
-/// If the samples of this many iterations in a row were too old, it is no accident, because each
-/// iteration tries four times.
+/// The number of iterations in a row with only too old samples that is no accident: each iteration
+/// tries four times.
 const TOO_OLD_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`].

@@ -11,23 +11,23 @@ use crate::counter::Counter;
 use crate::reference::Reference;
 use crate::state::{LineState, Phase, in_register};
 
-/// A reader that finds a line being replaced waits this long before it helps, ns. A writer that is
-/// not preempted needs about 60 ns.
+/// The time for which a reader that finds a line being replaced waits before it helps, ns. A writer
+/// that is not preempted needs about 60 ns.
 pub(crate) const REPLACING_NS: u64 = 2_000;
 
 /// The least time between two loads of the state in a wait, ns. An ordered read of the counter, or
 /// [`spin_loop`](core::hint::spin_loop), is between the two.
 const MIN_LOAD_NS: u32 = 5;
 
-/// A waiting reader also helps after this many loads of the state, in case the counter stands still
-/// or the line's slope is wrong. If the counter runs, [`REPLACING_NS`] ends the wait first: the
-/// loads take at least 2.5 times as long.
+/// The number of loads of the state after which a waiting reader also helps, in case the counter
+/// stands still or the line's slope is wrong. If the counter runs, [`REPLACING_NS`] ends the wait
+/// first: the loads take at least 2.5 times as long.
 const REPLACING_LOADS: u32 = 1_000;
 
 const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACING_NS);
 
-/// A reader that finds a first publication helps after this many loads of the state, with a
-/// [`spin_loop`](core::hint::spin_loop) after each. They take 10 us or more: about 100 us where
+/// The number of loads of the state, with a [`spin_loop`](core::hint::spin_loop) after each, after
+/// which a reader that finds a first publication helps. They take 10 us or more: about 100 us where
 /// `PAUSE` takes 140 cycles, as on Skylake (Intel 64 and IA-32 Architectures Optimization Reference
 /// Manual, "Pause Latency in Skylake Client Microarchitecture"). The writer asks the reference
 /// meanwhile, which may take 2 us (`acpi_pm`). The reader must not read the counter to measure the

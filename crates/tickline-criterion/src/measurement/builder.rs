@@ -122,10 +122,11 @@ impl CounterTimeBuilder {
     /// converts. [`CounterTime::fallback_error`] is then
     /// [`NotMeasuring`](crate::measurement::ErrorKind::NotMeasuring).
     ///
-    /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s
-    /// options are among the program's arguments, `run` is not in its `main`, and criterion would
-    /// refuse the option without saying why: the call prints the reason, and ends the process with
-    /// exit code 2. A [`quiet`](Self::quiet) one leaves that to criterion.
+    /// If `run` is not in a program's `main`, criterion would refuse an option of
+    /// [`run`](crate::run) without saying why. So if such an option and `--bench`, which cargo
+    /// gives to a benchmark program, are among the arguments, the call prints the reason, and ends
+    /// the process with exit code 2. With [`quiet`](Self::quiet), the call leaves that to
+    /// criterion.
     ///
     /// # Errors
     ///

@@ -247,10 +247,14 @@ pub struct Incidents {
     /// The subtracted time that the hypervisor, interrupts or a CPU quota took.
     pub steal_and_interrupts: SubtractedTime,
     /// The number of samples that may have lost 1 % or more to others, but from which this time
-    /// could not be subtracted, or not exactly. In such a sample the thread blocked, so that its
-    /// waits may be the routine's own; or it waited for a CPU while other threads of the process
-    /// ran, to which it may have yielded; or the sample began on another thread; or it has many
-    /// short pairs with long pauses between them; or nothing of it was left.
+    /// could not be subtracted, or not exactly. Such a sample has one of these properties:
+    ///
+    /// - The thread blocked in it, so its waits may be the routine's own.
+    /// - The thread waited for a CPU while other threads of the process ran, to which it may have
+    ///   yielded.
+    /// - The sample began on another thread.
+    /// - It has many short pairs with long pauses between them.
+    /// - Nothing of it was left.
     pub uncertain_samples: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<ClockState>,

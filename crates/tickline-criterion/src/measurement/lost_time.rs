@@ -71,9 +71,10 @@ use std::ops::Add;
 use crate::measurement::readings::PairReads;
 use crate::number::{as_f64, round};
 
-/// A window has this difference without any disturbance: the calls take more or less time, and the
-/// rates of both clocks differ. The kernel's scheduler clock is not disciplined by NTP, which
-/// changes the rate of `CLOCK_MONOTONIC` by up to 500 ppm (`MAXFREQ` in `include/linux/timex.h`).
+/// A window has a difference of this many ns, and of one part in [`NOISE_PART`] of its length,
+/// without any disturbance: the calls take more or less time, and the rates of both clocks differ.
+/// The kernel's scheduler clock is not disciplined by NTP, which changes the rate of
+/// `CLOCK_MONOTONIC` by up to 500 ppm (`MAXFREQ` in `include/linux/timex.h`).
 const NOISE_NS: u64 = 1_000;
 const NOISE_PART: u64 = 1_000;
 

@@ -26,13 +26,15 @@ const POLL: Duration = Duration::from_millis(10);
 /// rate to 1 ppm after 0.1 to 0.2 s.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// The time that a comparison of the CPUs' counters may add to the default limit, a CPU. `tickline`
-/// rests for 20 ms before it compares a pair of CPUs (`REST_NS` in its `trust/compare.rs`), and
-/// then takes about 1 ms. A choice: twice as much, because a busy machine takes longer.
+/// The time that a comparison of the CPUs' counters may add to the default limit, for each CPU.
+/// `tickline` rests for 20 ms before it compares a pair of CPUs (`REST_NS` in its
+/// `trust/compare.rs`), and then takes about 1 ms. A choice: twice as much, because a busy machine
+/// takes longer.
 ///
-/// It does not cover a machine on which most pairs of CPUs need more than two of up to six tries, or
-/// longer ones. There the wait ends in vain, before the comparison. The next [`CounterTime`], which
-/// each `criterion_group!` may make, compares from the first CPU on, and waits as long again.
+/// The limit does not cover a machine on which most pairs of CPUs need more than two of up to six
+/// tries, or longer ones. There the wait ends in vain, before the comparison. The next
+/// [`CounterTime`], which each `criterion_group!` may make, compares from the first CPU on, and
+/// waits as long again.
 ///
 /// [`CounterTime`]: crate::CounterTime
 const COMPARISON_OF_A_CPU: Duration = Duration::from_millis(50);

@@ -6,10 +6,10 @@
 //! gaps show how often interrupts and pauses by the hypervisor come, and how long they last.
 //!
 //! A pair's excess is its time beyond the median of its slice. The excesses of the benchmark so far
-//! are compared with the gaps, octave by octave, from the longest on. (A process that serves
-//! compares those of each slice alone, because it does not know when its warm-up is over. It pays
-//! the price that the last table below has for that.) The next table says which pairs an octave is
-//! judged by, and how many of them interrupts explain:
+//! are compared with the gaps, octave by octave, from the longest on. (A process that serves does
+//! not know when its warm-up is over. It compares the excesses of each slice alone, at the price
+//! that the last table below states.) The next table says which pairs an octave is judged by, and
+//! how many of them interrupts explain:
 //!
 //! | | |
 //! |---|---|

@@ -52,7 +52,7 @@ pub(crate) fn shift_heap_start() {
 pub(crate) struct HeapShift(Vec<Vec<u8>>);
 
 impl HeapShift {
-    /// Allocates blocks of random sizes, frees half of them and the blocks of the last shift.
+    /// Allocates blocks of random sizes, then frees half of them, and the blocks of the last shift.
     pub(crate) fn shift(&mut self) {
         let block = |_| vec![0_u8; index(UNIT * (1 + random_below(MAX_BLOCK / UNIT)))];
         let mut blocks: Vec<Vec<u8>> = black_box((0..BLOCKS).map(block).collect());

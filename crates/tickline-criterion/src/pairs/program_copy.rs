@@ -10,11 +10,11 @@
 //! that nobody uses: the owner of a copy holds a lock, which the kernel removes with the owner's
 //! process (Linux). Elsewhere copies are left.
 //!
-//! Some file systems that several machines share have locks of each machine alone: 9p, sshfs, NFS
-//! with local locks. There another machine's comparison sees no lock. Only its age keeps it from
-//! removing a copy in use: none is removed in its first day, and a process that serves for longer
-//! loses its file, which on NFS may end it. If the machines' clocks differ, the day is as much
-//! shorter or longer.
+//! On some file systems that several machines share, a lock holds on one machine only: 9p, sshfs,
+//! NFS with local locks. Another machine's comparison sees no lock there. Only a copy's age keeps
+//! it from being removed while it is in use: none is removed in its first day, and a process that
+//! serves for longer loses its file, which on NFS may end it. If the machines' clocks differ, the
+//! day is as much shorter or longer.
 //!
 //! | rejected | price |
 //! |---|---|

@@ -216,7 +216,7 @@ impl Comparison {
     /// at least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference
     /// can come from the addresses of code that the interval does not have in it.
     ///
-    /// Where a pair has one iteration, sides that differ in some calls only have equal medians:
+    /// Where a pair has one iteration, sides that differ only in some calls have equal medians:
     /// [`is_mean_different`](Self::is_mean_different) tells.
     #[must_use]
     pub fn is_different(&self) -> bool {

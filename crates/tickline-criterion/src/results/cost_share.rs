@@ -50,8 +50,8 @@ impl CostShare {
         })
     }
 
-    /// Why a percentage of a run is too small that is a baseline or is compared with one, and what
-    /// to do.
+    /// Why a percentage is too small for a run that is a baseline, or is compared with one, and
+    /// what to do.
     pub(crate) fn why_hidden_by_baseline(self, more: MoreIterations) -> Option<String> {
         let reason = self.why_hidden()?;
         let or = match more {

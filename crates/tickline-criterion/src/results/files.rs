@@ -178,9 +178,9 @@ fn baseline_undecided(measured_by: MeasuredBy, benchmark: &str, reason: VerdictR
     }
 }
 
-/// Reads the baseline `name` of the benchmark. Without it, the benchmark is new if the run may lack
-/// baselines. It is undecided if there is a baseline that can't be read: else a broken file would
-/// pass, and this run could replace it.
+/// Reads the baseline `name` of the benchmark. Without a baseline, the benchmark is new if the run
+/// may lack baselines. It is undecided if there is a baseline that can't be read: otherwise a
+/// broken file would pass, and this run could replace it.
 fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Judgement> {
     let file = folder.join(&name).join(format!("{stem}.json"));
     let error = match StoredRun::read(&file) {

@@ -42,15 +42,15 @@ pub enum ComparedWith {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Conclusion {
-    /// It is not slower than allowed: it takes as long, or is faster. Its mean is not certainly
-    /// slower.
+    /// The benchmark is not slower than allowed: it takes as long, or is faster. Its mean is not
+    /// certainly slower.
     Passes,
-    /// It is slower by more than `--max-regression`: its median, or its mean.
+    /// The median or the mean is slower by more than `--max-regression`.
     Slower,
     /// The measurement does not decide: the reason says what hides the result.
     Undecided,
-    /// There is nothing to compare it with: the other build has no such benchmark of `bench_pairs`,
-    /// or the baseline has none.
+    /// There is nothing to compare the benchmark with: the other build has no such benchmark of
+    /// `bench_pairs`, or the baseline has none.
     New,
 }
 
@@ -246,7 +246,7 @@ impl Verdicts {
         ))
     }
 
-    /// What a benchmark that is compared twice has this verdict by.
+    /// Which of the two comparisons the verdict is by, for a benchmark that is compared twice.
     fn by_which(&self, verdict: &BenchmarkVerdict) -> &'static str {
         if !self.is_compared_twice(verdict) {
             return "";

@@ -17,8 +17,8 @@ pub(crate) fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String
     Ok(())
 }
 
-/// Writes what is known so far, in case that the program ends early. Another process sees the file
-/// before or after, and no part of it.
+/// Writes what is known so far, in case the program ends early. Another process sees the old file
+/// or the new one, never a part of one.
 ///
 /// # Errors
 ///

@@ -23,9 +23,9 @@
 //! The ratio has an interval of its own. The difference divided by one time of A would take that
 //! time for exact: the more the times differ, the more of the ratio's uncertainty is A's. And in
 //! each round the ratio compares like with like: on a machine that changes its speed, the
-//! difference scatters as the speed does, and the ratio does not. The logarithm makes A and B
-//! change their roles without an effect but the sign, as the interval's proof needs it. Both times
-//! are without the cost of a pair.
+//! difference scatters as the speed does, and the ratio does not. With the logarithm, an exchange
+//! of A and B changes only the sign, as the interval's proof needs. Both times are without the cost
+//! of a pair.
 //!
 //! A round survives a slow drift of the core's frequency, which moves both medians. The median over
 //! the rounds survives rounds with other load. Only the replicates are independent of each other:

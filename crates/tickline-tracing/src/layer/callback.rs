@@ -79,9 +79,9 @@ impl Callback {
         }
     }
 
-    /// Keeps the fields with these names, such as a `Vec<String>` of a configuration, for
-    /// [`ClosedSpan::field`]. At its creation, a span with any of these fields costs a lookup in
-    /// the registry and some text. Other spans cost nothing more.
+    /// Keeps the fields with these names for [`ClosedSpan::field`]. The names may come from a
+    /// configuration, as a `Vec<String>`. At its creation, a span with any of these fields costs a
+    /// lookup in the registry and some text. Other spans cost nothing more.
     ///
     /// ```
     /// use tickline_tracing::{Callback, SpanTimingLayer};

@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 
 use crate::layer::process_mutex::ProcessMutex;
 
-/// The number of bits, in the registry's number less 1, for the span's index among the open spans
-/// of its thread: the lowest ones. (sharded-slab 0.1.7, `cfg.rs`: half a word for the registry's
-/// chunks; the first chunk has 32 slots.) Above them are the number of the thread, and a count of
-/// the uses of the slot. If a registry numbers its spans in another way, the table is slower, but
-/// no time is wrong.
+/// The number of low bits that have the span's index among the open spans of its thread, in the
+/// registry's number less 1 (sharded-slab 0.1.7, `cfg.rs`: half a word for the registry's chunks;
+/// the first chunk has 32 slots). The bits above have the number of the thread, and a count of the
+/// uses of the slot. If a registry numbers its spans in another way, the table is slower, but no
+/// time is wrong.
 const INDEX_BITS: u32 = usize::BITS / 2 + 6;
 
 /// The largest number of threads with chunks of their own, a power of two. Further threads share

@@ -80,7 +80,7 @@ impl Rfc3339 {
         })
     }
 
-    /// With this many digits after the second: 0 to 9. A larger number counts as 9.
+    /// Sets the number of digits after the second: 0 to 9. A larger number counts as 9.
     pub fn digits(mut self, digits: u8) -> Self {
         self.digits = digits.min(9);
         self

@@ -256,8 +256,9 @@ impl Histograms {
     }
 
     /// The number of closed spans that do not count, because they lack the field of a
-    /// [label](HistogramsBuilder::labels). A label that no span has is mistyped. The number grows
-    /// also after a [`reset`](Self::reset). The printed table ends with it, and with the labels.
+    /// [label](HistogramsBuilder::labels). A label whose field no span has is probably mistyped.
+    /// The number grows also after a [`reset`](Self::reset). The printed table ends with it, and
+    /// with the labels.
     ///
     /// ```
     /// use tickline_tracing::SpanTimingLayer;

@@ -81,23 +81,23 @@
 //!   its target and its source location take more than 1 KiB, or if the ring is full when a record
 //!   of it is written first: [`TraceSummary::callsites_without_names`].
 //! - `build` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that
-//!   is killed meanwhile leaves it. Nothing removes it later: where starts may be killed, remove
-//!   `PATH.*.part` before a start.
+//!   is killed meanwhile leaves the `.part` file, and nothing removes it later: where starts may be
+//!   killed, remove `PATH.*.part` before a start.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so `build`
 //!   fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There a full
 //!   disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
 //!   this would also end the process by `SIGBUS`. Removing the file does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
-//!   `/run`. Those of a container may end with it: the
+//!   `/run`. A container's own may end with the container: the
 //!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //!   says what to mount.
 //! - Each file has one recorder. `build` fails while another recorder uses the file, as in a
 //!   rolling restart. It renames the file of a process that has ended to `PATH.old`, so that a
 //!   restarted server does not overwrite it. The next restart replaces `PATH.old`: in a loop of
-//!   crashes the first one, which has the cause, is gone after two restarts. Where the one or the
-//!   other matters, put the time of the start into the name and remove old files. Against the loop
-//!   it also helps to move `PATH.old` away before each start.
+//!   crashes the first one, which has the cause, is gone after two restarts. If you need them all,
+//!   put the time of the start into the name, and remove old files. Against the loop it also helps
+//!   to move `PATH.old` away before each start.
 //! - A restart needs room for two files: the new one, and the file of the process before.
 //!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
 //!   `/dev/shm` of a container often has 64 MB. If `build` fails, a server should go on without
@@ -218,11 +218,12 @@ impl FlightRecorder {
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
     /// meanwhile. This is not for signal handlers: set a flag there, and call this from a thread
-    /// that looks at it. Links are followed. A new file has the mode of the umask, as that of a
-    /// [`TraceFile`](crate::trace_file::TraceFile), although only its owner may read the file of a
-    /// [black box](self#the-black-box). An older file's mode stays: make it before, with mode 600,
-    /// if others must not read the trace. Its owner and group stay as far as this process may set
-    /// them; a group that is not the older file's gets no rights.
+    /// that looks at it. Links are followed. A new file has the mode of the umask, like that of a
+    /// [`TraceFile`](crate::trace_file::TraceFile) and unlike the file of a [black
+    /// box](self#the-black-box), which only its owner may read. An older file's mode stays: if
+    /// others must not read the trace, make the file before, with mode 600. The older file's owner
+    /// and group stay as far as this process may set them; a group that is not the older file's
+    /// gets no rights.
     ///
     /// Processes that run at once need paths of their own. Of two that write to the same path, the
     /// later one replaces the earlier one's trace, so put the process's number into the name:
@@ -234,7 +235,7 @@ impl FlightRecorder {
     /// - If the file cannot be written. On Unix, a file beyond the limit on its size (`ulimit -f`)
     ///   is an error only if the program ignores, handles or blocks SIGXFSZ. Otherwise that signal
     ///   ends the process.
-    /// - If there is something else than a regular file at the path: a device, a pipe, a socket or
+    /// - If there is something other than a regular file at the path: a device, a pipe, a socket or
     ///   a folder. Use [`write_to`](Self::write_to) for these.
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even if it is a
     ///   regular file. Use [`write_to`](Self::write_to) here, too.
@@ -337,20 +338,19 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. A line on standard error then says where the trace is, or with the path what to
-    /// look at if the trace has neither spans nor events but those of panics. If the trace can't be
-    /// written any more, the line has the path and the error, an older file stays, and the trace is
-    /// lost.
+    /// has run. A line on standard error then says where the trace is, and, if the trace has
+    /// neither spans nor events but those of panics, what to look at. If the trace can't be written
+    /// any more, the line has the path and the error, an older file stays, and the trace is lost.
     ///
     /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload
-    /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
-    /// the same track as an event that the program sends there: if the recorder has requests
-    /// ([`Tracks`]), on that of the innermost span that the thread is in, else on that of the
-    /// thread. If a thread is in spans of two subscribers that both have the recorder, it is on the
-    /// track of one of them. The hook records it before the present panic hook runs, so it is in
-    /// the file of a [black box](crate::flight#the-black-box), too, if the file has a ring for the
-    /// thread. Like the fields of every event, the two take at most 16 KiB. The event of a panic
-    /// while its thread writes a record, or drops its thread-local values, may be missing.
+    /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. The event
+    /// is on the thread's track; if the recorder has requests ([`Tracks`]) and the thread is in a
+    /// span, on the track of the innermost one. If a thread is in spans of two subscribers that
+    /// both have the recorder, the event is on the track of one of them. The hook records it before
+    /// the present panic hook runs, so it is in the file of a [black
+    /// box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like the
+    /// fields of every event, the two take at most 16 KiB. The event of a panic while its thread
+    /// writes a record, or drops its thread-local values, may be missing.
     ///
     /// A thread that has recorded nothing before takes a ring for this event, as for any other. If
     /// no ring of the file is free, it takes that of the thread that ended first, whose records are
@@ -384,8 +384,8 @@ impl FlightRecorder {
     ///   process has closed the file.
     /// - If the system does not say what is at the path, for example because the process may not
     ///   search its folder.
-    /// - If the path's folder is missing, or takes no new file from this process. A temporary file,
-    ///   which is removed at once, tells; nothing needs to be at the path itself.
+    /// - If the path's folder is missing, or takes no new file from this process. The call finds
+    ///   out by a temporary file, which it removes at once; nothing needs to be at the path itself.
     ///
     /// No hook is then installed. The error's text begins with the path, in quotes.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) -> io::Result<()> {

@@ -57,7 +57,7 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Requests a write of all records so far, and waits for it, at most `timeout`. It is
+    /// Requests a write of all records so far, and waits for it, at most `timeout`. The result is
     /// [`Failed`](Flushed::Failed) at once in a forked child, and after an error of a write.
     pub fn flush(&self, timeout: Duration) -> Flushed {
         let number = self.requests.request();
@@ -66,10 +66,10 @@ impl Flusher {
     }
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
-    /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
-    /// which may notice the request only after
+    /// reads the clock, and sleeps, while the writer's thread works. The call does not wake the
+    /// writer, which may notice the request only after
     /// [`flush_every`](crate::trace_file::TraceFileBuilder::flush_every). If the interrupted thread
-    /// holds a lock that the writer needs, such as the allocator's, it is
+    /// holds a lock that the writer needs, such as the allocator's, the result is
     /// [`TimedOut`](Flushed::TimedOut).
     pub fn flush_in_signal_handler(&self, timeout: Duration) -> Flushed {
         self.wait(self.requests.request(), timeout)

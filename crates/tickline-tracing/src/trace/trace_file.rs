@@ -28,9 +28,9 @@
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
 //! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
 //! message. The numbers that JSON lacks are the texts `inf`, `-inf` and `NaN`. Threads have the
-//! system's numbers and names. If it is known, the first event, `process_name`, has the Unix time
-//! (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which is a time as the others in the
-//! file: in a trace file its beginning, in a flight recorder's trace its end.
+//! system's numbers and names. The first event, `process_name`, has the Unix time, if it is known:
+//! `unix_time` (RFC 3339) is that of the moment `unix_time_at_us` on the file's timescale. That
+//! moment is the beginning of a trace file, and the end of a flight recorder's trace.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.
@@ -58,7 +58,7 @@
 //! # When a write fails
 //!
 //! The trace ends at the first error of a write, as on a full disk, and the program goes on without
-//! it. Who tells the error:
+//! it. How the program shows the error:
 //!
 //! | the error comes | it is |
 //! |---|---|
@@ -98,8 +98,8 @@
 //! Records that do not fit into the ring are dropped and counted. The file says how many were
 //! dropped, and where. [`TraceFileGuard::finish`] returns their number
 //! ([`TraceSummary::dropped_records`]); a guard that is dropped instead writes it to standard
-//! error. The end of a span that has begun in the file is not dropped, but only its fields. With
-//! [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
+//! error. The end of a span that has begun in the file is not dropped, though its fields may be.
+//! With [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
 //!
 //! # When a thread waits
 //!
@@ -277,9 +277,9 @@ impl TraceFileBuilder {
     /// The writer's thread reads the CPU times at each flush ([`flush_every`](Self::flush_every)),
     /// by one system call for each thread that has recorded something, so the program's threads do
     /// nothing for it. A value belongs to its time to within 50 us. A value that did not change is
-    /// left out, so an idle thread adds nothing to the file; another takes about 30 bytes in
-    /// Perfetto's format, 110 in JSON. A thread that has ended gets no further value, and one that
-    /// ends before the first flush gets none.
+    /// left out, so an idle thread adds nothing to the file. Any other value takes about 30 bytes
+    /// in Perfetto's format, 110 in JSON. A thread that has ended gets no further value, and one
+    /// that ends before the first flush gets none.
     ///
     /// Only Linux and Android have such clocks. On other systems the trace has no such counter. Nor
     /// has the trace of a flight recorder, which has no writer.
@@ -304,7 +304,8 @@ impl TraceFileBuilder {
     /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. If the
     /// thread's ring has no room, the event is dropped, with
     /// [`wait_when_full`](Self::wait_when_full) after a wait. The hook waits for the writer at most
-    /// 2 s. If they do not suffice, it writes a line with the path and the time to standard error.
+    /// 2 s. If the writer takes longer, the hook writes a line with the path and the time to
+    /// standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -430,9 +431,10 @@ impl TraceFile {
 /// Ends the file when it is dropped. The file does not get later records: join the threads first,
 /// and drop the guard at the end of `main`.
 ///
-/// The drop writes a line with the path to standard error if the last write fails, with the error;
-/// and if records were dropped, or if the trace has neither spans nor events but those of panics,
-/// with what to change. [`finish`](Self::finish) returns the error, or the summary, instead.
+/// The drop writes a line with the path to standard error in two cases. If the last write fails,
+/// the line has the error. If records were dropped, or if the trace has neither spans nor events
+/// but those of panics, the line says what to change. [`finish`](Self::finish) returns the error,
+/// or the summary, instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
 /// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so: the line does. The

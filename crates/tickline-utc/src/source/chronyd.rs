@@ -13,9 +13,9 @@
 //! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
 //! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the
-//! hull of both rates until chronyd has shown which one it is. By the first rate alone, a reading
-//! would be off by 100 us a second after the request where another program steers by 100 ppm: of
-//! the simulated readings of the tests 27 % miss UTC without the hull, and none with it.
+//! hull of both rates until chronyd has shown which one it is. Where another program steers by 100
+//! ppm, the first rate alone would put a reading off by 100 us a second after the request: without
+//! the hull, 27 % of the readings that the tests simulate miss UTC, and none with it.
 //!
 //! # Who answers
 //!
@@ -25,12 +25,12 @@
 //! socket are root's, chronyd's user's or this process's user's, and not every user may replace the
 //! socket. Else the port is asked, and the error is [`NoAnswer::Stranger`] if nobody answers there.
 //!
-//! Elsewhere chronyd is asked at UDP port 323 of this machine. So it is if nobody answers by the
-//! socket: it is silent, fails, is a stranger's, or is left out after three silent requests in a
-//! row. Any program that may bind that port can answer there: any user's in a container, because
-//! container engines set `net.ipv4.ip_unprivileged_port_start` to 0. An answer counts if each
-//! socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's
-//! (`chrony`, `_chrony`), or that of this process's user. Else the error is
+//! Otherwise chronyd is asked at UDP port 323 of this machine: where this user may not use the
+//! socket, and if the socket is silent, fails, is a stranger's, or is left out after three silent
+//! requests in a row. Any program that may bind that port can answer there: any user's in a
+//! container, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0. An answer
+//! counts if each socket that the kernel lists at the port, whatever its address, is root's,
+//! chronyd's user's (`chrony`, `_chrony`), or that of this process's user. Else the error is
 //! [`NoAnswer::Stranger`].
 //!
 //! An answer must also repeat the request's random number. If the kernel has no list, as in a

@@ -22,8 +22,8 @@ pub(super) struct HardwareClock {
     pub(super) error_ns: i64,
 }
 
-/// The clocks. `None` unless this user may read all of them: who has seen some of the clocks does
-/// not know whether another one shows the same time.
+/// The clocks. `None` unless this user may read all of them: a clock that can't be read may show
+/// the same time as another.
 pub(super) fn clocks() -> Option<Vec<HardwareClock>> {
     clocks_of(Path::new("/sys/class"), Path::new("/dev"))
 }

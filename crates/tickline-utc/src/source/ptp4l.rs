@@ -7,10 +7,10 @@
 //! in `mgt_pre_send` of `tlv.c`).
 //!
 //! ptp4l steers a *local clock* to the grandmaster's: the hardware clock of a network card (PHC),
-//! which shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which.
-//! It says when the last Sync came by that clock (`ingress_time`), so the clock that shows this
-//! time now, or a little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is
-//! not asked: tickline reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
+//! which shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which,
+//! but it says when the last Sync came by that clock (`ingress_time`): tickline takes the clock
+//! that shows this time now, or a little more. phc2sys, which steers `CLOCK_REALTIME` to the PHC,
+//! is not asked: tickline reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
 //!
 //! The socket counts if it and its folder are root's, or this process's user's, and not every user
 //! may replace it. If the folder's group may write to the folder, its members are trusted as well.
@@ -28,10 +28,13 @@
 //! | 4 times the last offset for each second since the last Sync | what the servo adds to the clock's rate to remove the offset (`pi.c`) | the PI servo with its default constants, and no more than 128 Syncs a second |
 //! | reading the clocks, and the error that the PHC's driver states | | |
 //!
-//! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no
-//! claim of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show
-//! the time of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read,
-//! because that clock may show it, too; or with `free_running`, which leaves the port uncalibrated.
+//! The sum covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. tickline
+//! makes no claim
+//!
+//! - with peer delays (802.1AS), of which ptp4l knows only the last link;
+//! - if several clocks show the time of the last Sync (`phc2sys -a`, ts2phc);
+//! - if one of the hardware clocks can't be read, because that clock may show it, too;
+//! - with `free_running`, which leaves the port uncalibrated.
 
 use std::io;
 use std::path::Path;

@@ -89,10 +89,11 @@ impl ClockBuilder {
     /// such lines; otherwise [`build`](Self::build) returns an error.
     ///
     /// **On a busy machine keep the default interval, or take a longer one.** There the thread gets
-    /// onto a CPU late. That CPU's line is valid for eight intervals, and for as many sixteenths of
-    /// one at first, while the clock learns how steady the OS clock is. When the line has ended,
-    /// readings on the CPU come from the OS clock until the thread has been there. If the thread is
-    /// always later than four intervals, its samples never join, so the lines stay short. Ask
+    /// onto a CPU late. That CPU's line is valid for eight intervals; at first, while the clock
+    /// learns how steady the OS clock is, for half an interval. When the line has ended, readings
+    /// on the CPU come from the OS clock until the thread has been there. If more than four
+    /// intervals always pass between two visits of the thread, the clock starts to learn anew each
+    /// time, so the lines stay short. Ask
     /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the counter's share on
     /// your machine.
     pub fn line_per_cpu(mut self, line_per_cpu: LinePerCpu) -> Self {

@@ -3,8 +3,8 @@
 //! - **Starting and dropping are the only calls that wait for another thread.** They sleep until
 //!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
 //!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
-//!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
-//!   are not for signal handlers.
+//!   inheritance: a third thread between the two priorities can keep the holder from its CPU.
+//!   Starts and drops are not for signal handlers.
 //! - **A start or a drop that is killed costs the clock nothing.** It may leave a registered thread
 //!   that never begins: readers then drive the clock. Or it leaves a running thread without a
 //!   handle: the next start or drop takes the lock over and unregisters that thread, which ends.
@@ -96,13 +96,13 @@ pub struct ClockGuard {
 struct GlobalThread {
     guards: usize,
     settings: Settings,
-    /// The call that started it, for an error's text.
+    /// The call that started the thread, for an error's text.
     started_by: &'static str,
     /// Dropping it stops the thread.
     thread: ClockThread<&'static Engine>,
 }
 
-/// The calls that start it.
+/// The names of the calls that start the global clock's thread.
 const START: &str = "tickline::start";
 const START_GLOBAL: &str = "ClockBuilder::start_global";
 

@@ -1,4 +1,4 @@
-//! The wait for the clock that readings will come from: a program's first log line has it.
+//! Waits until it is decided which clock readings come from, for a program's first log line.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -46,12 +46,12 @@ impl Clock {
     /// # }
     /// ```
     ///
-    /// The call makes 100 readings, reads the status and sleeps for 1 ms, in a loop. It counts its
-    /// sleeps, and reads no clock for that: it sleeps for `timeout` in all, and a machine that
-    /// wakes threads late makes it longer. It may be used where the process can't read the counter.
-    /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides the calls
-    /// that readings make. With a timeout of 0 the call reads the status once, and does not
-    /// sleep. With [`Duration::MAX`] the call may never return. It can't fail, and is not for
+    /// The call makes 100 readings, reads the status and sleeps for 1 ms, in a loop. It measures
+    /// the timeout by its sleeps, not by a clock: it sleeps for `timeout` in all, and takes longer
+    /// on a machine that wakes threads late. A process that can't read the counter may therefore
+    /// call it. Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides
+    /// the calls that readings make. With a timeout of 0 the call reads the status once, and does
+    /// not sleep. With [`Duration::MAX`] the call may never return. It can't fail, and is not for
     /// signal handlers. `async` code waits before its runtime starts.
     ///
     /// | | the call |

@@ -67,7 +67,7 @@ fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
 
 /// The lock on the comparison, for the calling thread; `None` while another thread compares.
 ///
-/// It has the process's number, not the number of `lock_token`: a comparison takes up to seconds,
+/// Its token has the process's number, not that of `lock_token`: a comparison takes up to seconds,
 /// and a child that is forked meanwhile must always be able to take the lock over.
 fn comparison_lock() -> Option<LockGuard<'static, ()>> {
     // SAFETY: the lock protects no data. 1. Two processes in this memory may both hold it. 2. and
@@ -106,8 +106,8 @@ fn publish(comparison: CounterComparison, marker: Option<u64>) {
 }
 
 impl LastResult {
-    /// Whether it is of the host with this marker, on which the machine runs now: another host's
-    /// counters may differ. While no marker was known, moves went unnoticed.
+    /// Whether the comparison is of the host with this marker, on which the machine runs now:
+    /// another host's counters may differ. While no marker was known, moves went unnoticed.
     fn is_of_host(&self, marker: Option<u64>) -> bool {
         self.marker == marker
     }

@@ -1,7 +1,7 @@
 //! Compares the counters of two CPUs: two threads exchange a baton, and read their counters.
 //!
-//! It is for a program that shows or logs how far the counters of a machine differ, pair by pair,
-//! as `tickline warp` does. No clock needs it: a clock's thread compares by itself where it
+//! The module is for a program that shows or logs how far the counters of a machine differ, pair by
+//! pair, as `tickline warp` does. No clock needs it: a clock's thread compares by itself where it
 //! matters, and [`Status::comparison`](crate::Status::comparison) has its result.
 //!
 //! ```
@@ -156,7 +156,7 @@ struct Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exchanges {
-    /// The other counter minus this one.
+    /// The counter there minus the counter here, ticks.
     pub difference: CounterDifference,
     /// The number of round trips of the baton without a wait for a CPU.
     pub round_trips: u64,

@@ -146,7 +146,7 @@ pub(super) enum Build {
 ///
 /// # Errors
 ///
-/// If it can't list them. What the program printed about that is shown, if it is of this build.
+/// If the program can't list them. What it printed about that is shown, if it is of this build.
 pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
     let mut command = Command::new(program);
     command

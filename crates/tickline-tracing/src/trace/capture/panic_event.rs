@@ -20,7 +20,7 @@ struct PanicCallsite;
 
 static CALLSITE: PanicCallsite = PanicCallsite;
 
-/// It has no source location: that of the panic is a field.
+/// The event has no source location: that of the panic is a field.
 static METADATA: Metadata<'static> = Metadata::new(
     "panic",
     "panic",

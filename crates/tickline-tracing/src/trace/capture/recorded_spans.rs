@@ -1,7 +1,7 @@
 //! What a sink keeps for each open span: the span's number in its request, and its fields.
 //!
-//! It is in a table of the sink, not in the registry's extensions: an extension takes an
-//! allocation, and its lookup costs more than the work with the fields.
+//! The sink keeps these in a table of its own, not in the registry's extensions: an extension takes
+//! an allocation, and its lookup costs more than the work with the fields.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

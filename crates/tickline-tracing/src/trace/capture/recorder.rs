@@ -58,7 +58,7 @@ pub(crate) struct Recorder {
     /// Whether there have been several such layers at once.
     is_in_several_layers: AtomicBool,
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
-    /// There is at most one for each span that was open at the reader's last round, or has begun
+    /// There is at most one for each span that was open at the reader's last pass, or has begun
     /// since. If the reader is slow, the rings become full, and get no more beginnings.
     ends_without_room: ProcessMutex<Vec<KeptEnd>>,
     /// The process that made the recorder. A forked child has no reader.

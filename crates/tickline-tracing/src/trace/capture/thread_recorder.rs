@@ -25,11 +25,11 @@ const REPEATED: usize = 64;
 /// records that begin blocks.
 const END_WORDS: u64 = 4;
 
-/// The pause between two looks for room in a full ring.
+/// The pause between two checks for room in a full ring.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The time after which a panicking thread waits for no record any longer, but for the rest of a
-/// pause: the program's panic hook and the unwinding come later.
+/// The longest time for which a panicking thread waits for room, to within a pause: the program's
+/// panic hook and the unwinding come later.
 const LIMIT_IN_PANIC: Duration = Duration::from_millis(10);
 
 /// A span that the thread is in.

@@ -26,12 +26,12 @@ use tickline::{Instant, UnixTime};
 /// # }
 /// ```
 ///
-/// With `Tracks::ThreadsAndRequests` a span counts, and each of its busy intervals: "3 intervals
-/// (2 of threads, 1 of requests) and 1 event". With losses it is, for example, "9 intervals, of
-/// which 1 did not end, and 0 events; incomplete: 12 records dropped, 1 value cut". What a flight
+/// With `Tracks::ThreadsAndRequests` a span counts, and each of its busy intervals: "3 intervals (2
+/// of threads, 1 of requests) and 1 event". With losses it is, for example, "9 intervals, of which
+/// 1 did not end, and 0 events; incomplete: 12 records dropped, 1 value cut". What a flight
 /// recorder has overwritten is no loss: "9 intervals and 0 events; 12 older records overwritten". A
-/// trace that is empty without either has the possible causes: "0 intervals and 0 events: none
-/// entered yet, layer not installed, or all filtered out". The text does not have
+/// trace without content, losses or overwritten records has the possible causes: "0 intervals and 0
+/// events: none entered yet, layer not installed, or all filtered out". The text does not have
 /// [`complete_since`](Self::complete_since) and [`unix_end`](Self::unix_end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -14,8 +14,8 @@
 //! all other rings. With one ring this is a loop over its records.
 //!
 //! Records of requests from after the beginning of the pass stay in their rings until the next
-//! pass: an earlier one may come to a ring whose end was loaded already, and may belong to their
-//! parent.
+//! pass: an earlier record may still come to a ring whose end was loaded already, and may be that
+//! of their parent.
 //!
 //! Rejected: to copy these records of all rings to a list, and to sort it. This took 176
 //! instructions for a span more, by callgrind, and the list did not fit into the CPU's cache.

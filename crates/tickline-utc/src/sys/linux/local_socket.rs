@@ -67,10 +67,10 @@ impl PathSocket {
         Ok(bound)
     }
 
-    /// Lets every user send to this socket who may enter its folder: the daemon has dropped the
-    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile,
-    /// so the permissions are set of the file that was opened, if that is a socket of this user
-    /// with one name: a hard link gives a socket a second one.
+    /// Lets every user who may enter the socket's folder send to the socket: the daemon has dropped
+    /// the rights of root. The folder's owner may replace the path by a link to another file
+    /// meanwhile. So the permissions are set of the file that was opened, and only if that is a
+    /// socket of this user with one name: a hard link gives a socket a second one.
     fn let_others_send(&self) -> io::Result<()> {
         let name = CString::new(self.path.as_os_str().as_bytes())?;
         // std's `OpenOptions` drops O_PATH with musl, where it is a part of O_ACCMODE.

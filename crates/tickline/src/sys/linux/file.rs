@@ -42,8 +42,8 @@ impl File {
 }
 
 /// `descriptor`, or a copy of it if a standard stream has its number. The kernel gives out such a
-/// number if the program has closed that stream. A program that reads its input would then read the
-/// timer. -1 is returned unchanged.
+/// number if the program has closed that stream; a program that reads its standard input would then
+/// read from tickline's descriptor. -1 is returned unchanged.
 pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
     if !(0..=libc::STDERR_FILENO).contains(&descriptor) {
         return descriptor;

@@ -109,7 +109,8 @@ const fn low_half(token: u64) -> u32 {
 /// The token for the locks in this memory, for the calling thread. All processes that share the
 /// memory have the same number, also those that `clone` made with `CLONE_VM`. A forked child has a
 /// copy of the memory, and another number. So the child takes over the locks that its parent's
-/// threads hold. It names the thread, so that another one takes over its locks if it is killed.
+/// threads hold. The token names the calling thread, so that another thread takes over its locks if
+/// it is killed.
 ///
 /// Without the fork token (minimal probes, Linux before 4.14) nothing distinguishes a forked child
 /// from one that shares this memory: both have a process id of their own. Then the number is the

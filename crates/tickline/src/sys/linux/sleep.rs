@@ -4,15 +4,15 @@
 //! A `timerfd` on `CLOCK_REALTIME`, armed with `TFD_TIMER_CANCEL_ON_SET`, becomes readable when the
 //! clock is set (timerfd_create(2)), and when the machine resumes. The function for the latter is
 //! `timerfd_resume` in Linux `fs/timerfd.c`. From 5.15 on `timekeeping_resume` calls it; before
-//! that `hrtimers_resume` and `clock_was_set_delayed` do. The kernel may measure a sleep of less
+//! that `hrtimers_resume` and `clock_was_set_delayed` do. The kernel may measure a suspend of less
 //! than a second as 0; then it does not notify. A wait polls the timer and arms it again, which
 //! reports `ECANCELED`. Nothing reads or writes the timer.
 //!
 //! A daemon's `closefrom` may have closed the descriptor, and its number may since be another
-//! file's. So before each use it must answer `timerfd_gettime` with the odd period that was set at
-//! the start. If it does not, the wait abandons it, and sleeps on a futex. std's condition
-//! variable does not serve for that: it reads the clock for its deadline, through the vDSO
-//! (`ROUTE_KERNEL` of `sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
+//! file's. So before each use the descriptor must answer `timerfd_gettime` with the odd period that
+//! was set at the start. If it does not, the wait abandons it, and sleeps on a futex. std's
+//! condition variable does not serve for that: it reads the clock for its deadline, through the
+//! vDSO (`ROUTE_KERNEL` of `sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
 
 use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};

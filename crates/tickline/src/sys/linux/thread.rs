@@ -1,9 +1,10 @@
 //! Linux: threads of libc.
 //!
-//! A thread of std enters itself in a list when it begins, and leaves it when it ends. The list has
-//! a lock (std, sys/pal/unix/stack_overflow/thread_info.rs, Rust 1.95). If a child is forked while
-//! another thread holds the lock, every later thread of std in this child waits for ever, and so
-//! does a call that joins it. libc keeps its own locks usable in a forked child.
+//! They take the place of std's threads, which may wait for ever in a forked child. A thread of std
+//! enters itself in a list when it begins, and leaves it when it ends. The list has a lock (std,
+//! sys/pal/unix/stack_overflow/thread_info.rs, Rust 1.95). If a child is forked while another
+//! thread holds the lock, every later thread of std in this child waits for ever, and so does a
+//! call that joins it. libc keeps its own locks usable in a forked child.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,11 @@
 //! Linux: whether a thread of this process has ended, by its id.
 //!
 //! A thread that holds a lock may end in the middle of its work: a seccomp filter kills it alone,
-//! or a signal handler makes the system call `exit`. It runs no more code, so other threads must
-//! ask the kernel. Each thread has a clock of its CPU time, whose id contains the thread's, and
-//! `clock_gettime` of such a clock fails with EINVAL if this process has no such thread (Linux
-//! `kernel/time/posix-cpu-timers.c`, `pid_for_clock`). Two properties make it the right call:
+//! or a signal handler makes the system call `exit`. The thread then runs no more code, so other
+//! threads must ask the kernel. Each thread has a clock of its CPU time, whose id contains the
+//! thread's, and `clock_gettime` of such a clock fails with EINVAL if this process has no such
+//! thread (Linux `kernel/time/posix-cpu-timers.c`, `pid_for_clock`). Two properties make it the
+//! right call:
 //!
 //! - Every filter must allow `clock_gettime`, so the question kills nobody.
 //! - It finds only threads of the calling process. So the same call tells a thread whether an id is
@@ -12,7 +13,7 @@
 //!   (`CLONE_VM`).
 //!
 //! The first thread is an exception. Its id is the process's, and is known until the process ends.
-//! The state in `/proc/self/stat` tells then, with full probes only: `Z` once the thread has ended.
+//! With full probes its state in `/proc/self/stat` tells: `Z` once the thread has ended.
 //!
 //! What it can't do:
 //!

@@ -1,9 +1,10 @@
 //! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and std's
 //! `GetSystemTimePreciseAsFileTime`.
 //!
-//! The first counts from the start of the machine, at a frequency that is fixed then. Changes of
-//! the system's time do not affect it. On Windows XP and later neither of its two calls fails. The
-//! second exists from Windows 8 on, and is Unix time in units of 100 ns.
+//! The performance counter counts from the start of the machine, at a frequency that is fixed then.
+//! Changes of the system's time do not affect it. On Windows XP and later neither of its two calls
+//! fails. `GetSystemTimePreciseAsFileTime` exists from Windows 8 on, and returns Unix time in units
+//! of 100 ns.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,8 +62,8 @@ impl Reference for OsClock {
 
 impl OsClock {
     /// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of
-    /// the processor's frequency. Such a counter is slower than 3.58 MHz, the rate that the gates
-    /// assume if the clocksource is unknown.
+    /// the processor's frequency. Such a counter may be slower than 3.58 MHz, the rate that the
+    /// gates assume if the clocksource is unknown.
     pub(crate) fn resolution_ns() -> i64 {
         // The time of one count, rounded up.
         counts_to_ns(1).saturating_add(1)

@@ -105,7 +105,7 @@ impl Mapping {
 
     /// Whether a recorder of a process that runs on this machine has its rings in the file `found`,
     /// to which this path leads, be it through links; or in the file that has meanwhile come there.
-    /// Its file begins with `magic`, in any version.
+    /// A recorder's file begins with `magic`, in any version.
     pub(crate) fn is_any_in(found: &Metadata, path: &Path, magic: u64) -> io::Result<bool> {
         if !found.is_file() {
             return Ok(false);

@@ -1,7 +1,7 @@
 //! The open files of a process, which its forked children do not keep.
 //!
 //! A child that kept a file would keep its lock, and the next start would be refused for as long as
-//! the child lives. It would also write to its parent's rings by the mapping.
+//! the child lives. The child would also write to its parent's rings by the mapping.
 
 use core::mem::{self, ManuallyDrop};
 use core::sync::atomic::AtomicU64;
