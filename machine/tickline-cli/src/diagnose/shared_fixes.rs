@@ -197,7 +197,8 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
     after_decision(parameters.into(), document)
 }
 
-/// The parameter that chooses the TSC, and the one that it replaces. The kernel obeys the last.
+/// The parameter that chooses the TSC, and the one that it replaces. Of several such parameters the
+/// kernel obeys the last.
 fn clocksource_tsc(document: &Document) -> String {
     match document.last_parameter("clocksource=") {
         Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
