@@ -129,7 +129,6 @@ extern "C" fn record_inherited_state() {
     }
 }
 
-/// Restores the signal actions that this process inherited.
 fn restore_inherited_signal_actions() {
     // ORDERING: Relaxed, because this process has one thread.
     let pipe = (!INHERITED_SIGPIPE_IGNORED.load(Ordering::Relaxed)).then_some(libc::SIGPIPE);
