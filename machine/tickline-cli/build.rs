@@ -1,7 +1,7 @@
 //! Puts the commit into the version that `tickline --version` prints, because two builds from a
 //! clone have the same number. In a package of crates.io, or without git, the version is the number
-//! alone. Whether files were changed since the commit is not said: cargo runs this only after a
-//! commit. `tests/it/build_script.rs` runs this file in clones of its own.
+//! alone. The version does not say whether files were changed since the commit, because cargo runs
+//! this only after a commit. `tests/it/build_script.rs` runs this file in clones of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,13 +9,13 @@ use std::process::Command;
 /// A file of this package, by its path in the repository.
 const MANIFEST: &str = "machine/tickline-cli/Cargo.toml";
 
-/// git's folder of the clone, from this package's folder. In a worktree it is a file: no commit is
-/// noticed there without git.
+/// git's folder of the clone, from this package's folder. In a worktree it is a file, so without
+/// git a new commit is not noticed there.
 const CLONE: &str = "../../.git";
 
-/// The files and folders of git's folder of which a commit or a checkout changes one: a branch is a
-/// file of `refs/heads`, or a line of `packed-refs`, until a commit makes the file; or all are in
-/// `reftable`. A commit on another branch of the clone changes one, too.
+/// Files and folders of git's folder. Each commit or checkout changes one of them, even a commit on
+/// another branch of the clone. A branch is a file of `refs/heads`, or, until its next commit, a
+/// line of `packed-refs`; or all branches are in `reftable`.
 const REFERENCES: [&str; 4] = ["HEAD", "refs/heads", "packed-refs", "reftable"];
 
 fn main() {

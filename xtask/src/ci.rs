@@ -1,7 +1,6 @@
 //! Runs the checks of CI. Each lane has a file with its steps: `ci/check.rs`, `ci/deep.rs` and
 //! `ci/nightly.rs`; the steps of the workspaces beside the main one are in `ci/workspaces.rs`. A
-//! step runs in the root of the workspace. Steps run one after the other, in the order of the
-//! file; only those of [`Step::beside_others`] run beside the steps that follow.
+//! step runs in the root of the workspace. Steps run in the order of the file (`step.rs`).
 //!
 //! A step that runs tests lets them show their output, because a test that can't do its work prints
 //! `SKIPPED: REASON`, and passes; the summary counts these tests. Steps that need other flags or

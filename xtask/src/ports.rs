@@ -92,7 +92,7 @@ fn source_of<'a>(port: &Port, metadata: &'a Value) -> Option<&'a Path> {
 }
 
 /// Tries whether commands can run as on a machine that started a minute ago: in a time namespace.
-/// Returns the first words of such a command. There are none if the machine itself is as new, or if
+/// Returns the first words of such a command; none if the machine itself started so lately, or if
 /// this user may not make a namespace.
 fn try_new_machine() -> Result<Vec<String>, String> {
     const AGE_S: u64 = 60;

@@ -204,7 +204,6 @@ fn parsed(text: &str) -> Result<Record, String> {
     Ok(record)
 }
 
-/// The files of the records in a folder.
 fn record_files(folder: &str) -> Vec<PathBuf> {
     let mut files = entries(&root().join(folder));
     files.retain(|path| path.extension().is_some_and(|end| end == "json"));

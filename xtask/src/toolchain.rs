@@ -4,9 +4,8 @@ use std::path::Path;
 
 use crate::command::{command, output};
 
-/// Installs the standard library for a target by rustup, unless the compiler has it already, as one
-/// without rustup may. Fails if the compiler lacks the library then: rustup may be there, and serve
-/// another compiler.
+/// Installs the standard library for a target by rustup, unless the compiler has it already. Fails
+/// if the compiler lacks it all the same: rustup may serve another compiler.
 pub(crate) fn install_std(target: &str) -> Result<(), String> {
     if has_std(target) {
         return Ok(());

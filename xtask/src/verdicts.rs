@@ -1,6 +1,7 @@
-//! `cargo xtask verdicts`: how often `--against` and `compare` of `tickline-criterion` say that two
-//! builds or closures differ, if they do and if they don't: by `is_different`, so by their medians.
-//! The programs are copies of `crates/tickline-criterion/benches/equal_builds.rs`.
+//! `cargo xtask verdicts`: counts how often `--against` and `compare` of `tickline-criterion` say
+//! that two builds or closures differ, if they do and if they don't. The verdict is `is_different`,
+//! which compares medians. The programs are copies of
+//! `crates/tickline-criterion/benches/equal_builds.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

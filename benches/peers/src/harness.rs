@@ -119,7 +119,7 @@ impl Harness {
         }
     }
 
-    /// One comparison for this many runs: what takes long is made less often.
+    /// This harness compares once while the others compare this many times, because it takes long.
     pub(crate) fn share(self) -> u64 {
         match self {
             Self::ZenbenchBuilds => 10,
@@ -264,7 +264,7 @@ fn confirm(
     routine: &str,
 ) -> Result<Found, String> {
     let data = folder.join("zenbench");
-    // A baseline from a run before this one would be taken in place of one that is refused.
+    // If zenbench refuses to store this baseline, it would compare with one of an earlier run.
     for stored in [folder.join(".zenbench"), data.clone()] {
         if let Err(error) = fs::remove_dir_all(stored)
             && error.kind() != io::ErrorKind::NotFound

@@ -6,8 +6,8 @@
 //!
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- --runs 10 --only TEXT]`
 //!
-//! Let nothing else run. zenbench's comparison with a stored run, and gungraun's, take longest, and
-//! so are made once for each ten and each five runs of the others.
+//! Let nothing else run. Two comparisons take longest: zenbench's with a stored run is made once
+//! for ten runs of the others, gungraun's once for five.
 
 mod harness;
 

@@ -2,8 +2,8 @@
 //!
 //! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its
 //! bracket is wrong, for any width of the bracket. Only narrow brackets give an offset, because the
-//! middle of a wider bracket is less exact. A bracket is narrow if it is at most the counter's
-//! resolution wider than the narrowest bracket while the clock settles.
+//! middle of a wider bracket is less exact. A bracket is narrow if it exceeds the narrowest one
+//! that was seen while the clock settled by at most `SPARE_NS`.
 //!
 //! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader
 //! --settle 10]`

@@ -35,8 +35,8 @@ pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duratio
     Clock::global().status()
 }
 
-/// As [`status_when`], but ends when the OS clock has advanced by `patience`, too: a machine with a
-/// coarse timer, or one that is busy, sleeps for longer than 1 ms. `OsClock` also answers a process
+/// As [`status_when`], but also ends when the OS clock has advanced by `patience`: on a busy
+/// machine, or with a coarse timer, a sleep of 1 ms takes longer. `OsClock` also answers a process
 /// that may not read the counter.
 pub(crate) fn status_within(condition: impl Fn(&Status) -> bool, patience: Duration) -> Status {
     let start_ns = OsClock.monotonic_ns();

@@ -196,9 +196,10 @@ impl AttachedPage<'_> {
         }
     }
 
-    /// Reads `CLOCK_MONOTONIC` of a forked child that may be in another time namespace than its
-    /// parent, ns. `self` is the parent's. In the parent's namespace the reading is ordered like
-    /// [`monotonic`](Self::monotonic), and in the end attaches the child. Never panics.
+    /// Reads `CLOCK_MONOTONIC`, ns, in a forked child that may be in another time namespace than
+    /// its parent. `self` is the parent's. In the parent's namespace the reading is ordered like
+    /// [`monotonic`](Self::monotonic), and may attach the child: see [`Attachment::is_attached`].
+    /// Never panics.
     pub fn monotonic_of_forked(
         &self,
         counter: &impl Counter,

@@ -36,9 +36,9 @@ pub const SWITCH_VARIABLE: &str = "TICKLINE";
 pub const OFF: &str = "off";
 
 /// The number of the interface between `tickline run` and the library: the hash of the file that
-/// states it, and of the version of the page's layout. It is no number that a person raises,
-/// because a part of the interface is prose (the registers of [`Resume`]), so no test would see
-/// that somebody has forgotten to raise it.
+/// states it, and of the version of the page's layout. A person might forget to raise a
+/// number, and no test would see it, because a part of the interface is prose (the registers of
+/// [`Resume`]).
 pub const RUN_INTERFACE: u32 = hash(include_bytes!("program/run_interface.rs")) ^ LAYOUT_VERSION;
 
 /// The hash FNV-1a of 32 bits, by Fowler, Noll and Vo.

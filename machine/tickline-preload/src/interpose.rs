@@ -196,8 +196,8 @@ fn hidden_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
 /// `RTLD_NEXT`: the next library that has the symbol.
 const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
-/// Finds the next library's functions. Called only when the library is loaded. In a forked child,
-/// the linker's lock may belong to a thread of the parent, which does not exist in the child.
+/// Finds the next library's functions. Called only when the library is loaded, because a forked
+/// child might wait for ever: a thread that the child does not have may hold the linker's lock.
 pub(crate) fn find_next_functions() {
     let Some(dlsym) = optional_functions().dlsym else {
         return;

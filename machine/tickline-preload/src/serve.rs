@@ -28,8 +28,8 @@ pub(crate) fn monotonic_by_line_ns(
     }
 }
 
-/// The time, ns; `None` if the original clock `os` must answer. This function makes only the system
-/// call that `os` makes, so that a filter of system calls sees only the program's own calls.
+/// The time, ns; `None` if the original clock `os` must answer. Only `os` makes system calls here,
+/// so a filter of system calls sees only the program's own.
 #[inline(always)]
 pub(crate) fn time_ns(timescale: Timescale, os: &Original) -> Option<i64> {
     let (attached, attachment) = state().attached()?;

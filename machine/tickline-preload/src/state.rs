@@ -19,7 +19,6 @@ static STATE: ProcessState = ProcessState {
     process_high_water: ProcessHighWater::new(),
 };
 
-/// The state of the process.
 #[inline(always)]
 pub(crate) const fn state() -> &'static ProcessState {
     &STATE

@@ -71,7 +71,6 @@ impl CellRecord {
         }
     }
 
-    /// Records the publication of a line.
     pub(crate) fn record_publication(&self, line: &Snapshot, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);

@@ -36,8 +36,8 @@ const MIN_SPREAD_PPB: u128 = 9;
 const MAX_BARRED: u64 = 3;
 
 /// The longest wait for the evidence of bounds, ps. A choice, not a measurement: longer than any
-/// stall of a random scenario (`Chance::stall_ns`). Suspends add up, so an iteration may take
-/// longer. Its bounds are then not judged.
+/// stall of a random scenario (`Chance::stall_ns`). An iteration may take longer, because suspends
+/// add up. Its bounds are then not judged.
 const MAX_PENDING_PS: u64 = 100 * PS_PER_S;
 
 /// The cell of a clock with one line.

@@ -62,7 +62,6 @@ pub(crate) enum Step {
 
 pub(crate) type StepYielder = Yielder<(), Step>;
 
-/// A read of a clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClockRead {
     /// The counter, ticks.
@@ -119,7 +118,6 @@ pub(crate) struct Actor {
     pub(crate) steps_left: Cell<u64>,
 }
 
-/// One CPU.
 pub(crate) struct Cpu {
     pub(crate) is_online: Cell<bool>,
     /// The time until which the CPU stands still, ps.

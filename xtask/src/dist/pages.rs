@@ -13,8 +13,8 @@ pub(super) const PAGES: [(&str, &str); 3] = [
 /// The other files in the package to which these pages link.
 const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
 
-/// A page of this folder, whose links to files outside of the package are URLs, and whose links to
-/// the package's pages of the folder above lead to the page beside it.
+/// A page of this folder, as the package has it. Its links to files outside of the package are
+/// URLs. Its links to the package's pages of the folder above lead to the page beside it.
 pub(super) fn with_urls(folder: &str, page: &str) -> String {
     let is_beside = |file: &str| PAGES.contains(&(folder, file)) || BESIDE_PAGES.contains(&file);
     let (above, _) = folder.rsplit_once('/').unwrap_or_default();

@@ -256,7 +256,6 @@ fn a_machine_whose_kernel_is_not_known_says_so() {
     assert!(line.contains("Linux unknown,"), "{line}");
 }
 
-/// The row of a table, by its title.
 fn row<'a>(table: &'a str, title: &str) -> &'a str {
     let start = format!("| {title} | ");
     let row = table.lines().find_map(|line| line.strip_prefix(&start));

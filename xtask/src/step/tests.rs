@@ -25,7 +25,6 @@ fn a_step_passes_fails_or_is_skipped_and_says_so() {
     );
 }
 
-/// Why a step was skipped.
 fn why_skipped(step: &Step) -> String {
     match run(step, &mut Vec::new()) {
         Err(Skipped(why)) => why,

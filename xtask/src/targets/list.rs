@@ -86,7 +86,6 @@ pub(super) struct Target {
     pub(super) is_static: bool,
 }
 
-/// All targets.
 pub(super) fn all() -> Result<Vec<Target>, String> {
     #[derive(Deserialize)]
     struct List {

@@ -36,7 +36,6 @@ macro_rules! figure {
 }
 pub(super) use figure;
 
-/// All phases of this name.
 pub(super) fn named<'a>(phases: &'a [Phase], name: &'a str) -> impl Iterator<Item = &'a Phase> {
     phases.iter().filter(move |phase| phase.name == name)
 }

@@ -14,7 +14,6 @@ use tickline_criterion::CounterTime;
 
 use crate::routines::{ROUTINES, Routine};
 
-/// A harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Harness {
     /// criterion with `CounterTime`.

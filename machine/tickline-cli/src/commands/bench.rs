@@ -49,7 +49,6 @@ fn percent(before_ns: u64, after_ns: u64, elapsed: Duration) -> f64 {
     100.0 * used_s / elapsed.as_secs_f64()
 }
 
-/// The document as text.
 fn text(document: &Document) -> String {
     const COSTS: [&str; 5] = [
         "clock",

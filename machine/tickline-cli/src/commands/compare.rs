@@ -172,7 +172,6 @@ fn side_facts(file: &Path, document: &Document, above_percent: f64) -> SideFacts
     }
 }
 
-/// The comparison as text.
 fn comparison_text(found: &DocumentDiff) -> String {
     let mut screen = Screen::for_stdout();
     let DocumentDiff {

@@ -219,8 +219,8 @@ fn codes(document: &Document, accepted: &[String]) -> String {
 /// `'label'=value[unit];[warn];[critical];[minimum]` (the same guidelines).
 fn performance_data(document: &Document) -> String {
     let now_ns = document.cost_ns(MONOTONIC);
-    // What is possible is never slower than what is. Where it is not faster, the attainable cost, a
-    // sum of two measured costs, may be the larger figure.
+    // Where nothing is to be gained, the attainable cost may be the larger figure, because it is a
+    // sum of two measured costs. The possible cost is then the present one.
     let possible_ns = document
         .attainable_cost_ns()
         .map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)));

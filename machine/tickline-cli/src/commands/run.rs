@@ -57,7 +57,7 @@ use tracer::Helper;
 /// The libraries that ld.so(8) loads before all others.
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
-/// Why a program is not served that has 32 bits, or is for another processor.
+/// Why a program of 32 bits, or for another processor, is not served.
 const FOREIGN: &str =
     "it is not a 64-bit x86_64 program, and `run` serves no other: build it for x86_64";
 
@@ -129,7 +129,6 @@ extern "C" fn record_inherited_state() {
     }
 }
 
-/// Restores the signal actions that this process inherited.
 fn restore_inherited_signal_actions() {
     // ORDERING: Relaxed, because this process has one thread.
     let pipe = (!INHERITED_SIGPIPE_IGNORED.load(Ordering::Relaxed)).then_some(libc::SIGPIPE);
@@ -284,8 +283,9 @@ fn is_kvm_clock_slow(clocksource: &str) -> bool {
         && !is_cheaper(MONOTONIC, SYSTEM_CALL)
 }
 
-/// Whether a call takes less than three quarters of the other one's time. The vDSO takes a third of
-/// a system call, or less. Where the vDSO has to make the system call, it takes longer than that.
+/// Whether a call takes less than three quarters of the other one's time. A call that the vDSO
+/// answers takes a third of a system call, or less. If the vDSO makes the system call itself, the
+/// call takes longer than the bare system call.
 fn is_cheaper(call: &str, other: &str) -> bool {
     const BRACKETS: u32 = 64;
     let Some(counter) = HardwareCounter::if_present() else {

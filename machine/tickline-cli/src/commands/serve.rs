@@ -328,9 +328,9 @@ fn on(page: &Path) -> io::Result<Exit> {
     say(page, &after_on(before, holder, &start))
 }
 
-/// What there is to do after `serve on` of a page whose switch had this position, and whose lock
-/// has this holder, if that is known. `start` says how to start a server. The phase tells nothing of
-/// a server: a killed one leaves `published`.
+/// What to do after `serve on`. `before` is the switch's position until then, `holder` the holder
+/// of the page's lock, if that is known, and `start` says how to start a server. The phase does not
+/// show whether a server runs, because a killed one leaves `published`.
 fn after_on(before: PageSwitch, holder: Option<LockHolder>, start: &str) -> String {
     match (before, holder) {
         (PageSwitch::Off, _) => format!("a server may serve it again; start one: {start}"),

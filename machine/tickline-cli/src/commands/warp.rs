@@ -110,7 +110,6 @@ fn widest(warp: &WarpTest) -> (u32, u32, f64) {
     widest.map_or((0, 0, 0.0), |pair| (pair.from_cpu, pair.to_cpu, most(pair)))
 }
 
-/// The document as text.
 fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
     screen.say("", &document.result);

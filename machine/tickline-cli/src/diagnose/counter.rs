@@ -65,8 +65,8 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// The first clocksource on offer that is not computed from the counter, and keeps time as well:
-/// the timer tick does not, nor an hpet that stops.
+/// The first clocksource on offer that is not computed from the counter, except the timer tick and
+/// an hpet that stops, which keep time badly.
 fn other_timer(document: &Document) -> Option<&str> {
     let offered = document.machine.available_clocksources.as_deref()?;
     let is_bad =

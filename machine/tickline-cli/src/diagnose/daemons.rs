@@ -78,7 +78,8 @@ pub(super) fn step(document: &Document) -> &'static str {
     }
 }
 
-/// A second program that steers the clock works against the first, so it comes first to find that.
+/// Begins with a look for the program that steers the clock, because a second one would work
+/// against it.
 pub(super) fn find_and_repair(document: &Document) -> Fix {
     if name(document) == Some(PTP4L) {
         return Fix::from(format!("see what ptp4l does: {}", state_commands(document)))

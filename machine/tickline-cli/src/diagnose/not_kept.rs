@@ -6,8 +6,9 @@ use crate::document::Block::Commands;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
 /// The kernel keeps time with the TSC, after a switch, but its command line selects another
-/// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
-/// clock, which survives what the host does to its guest, may have been selected for that.
+/// clocksource, which it offers. No finding for a TSC that may be bad. Nor for a selection of the
+/// hypervisor's clock: it survives what the host does to its guest, and may have been selected for
+/// that.
 pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     let is_good = document.may_use_tsc()
         && document.has_invariant_tsc() != Some(false)

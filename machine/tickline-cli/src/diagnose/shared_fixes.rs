@@ -197,7 +197,8 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
     after_decision(parameters.into(), document)
 }
 
-/// The parameter that chooses the TSC, and the one that it replaces. The kernel obeys the last.
+/// The parameter that chooses the TSC, and the one that it replaces. Of several such parameters the
+/// kernel obeys the last.
 fn clocksource_tsc(document: &Document) -> String {
     match document.last_parameter("clocksource=") {
         Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
@@ -392,9 +393,9 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come
-/// first: somebody may have set it because the TSC is bad. If it is known to be bad, the parameter
-/// stays. Without it the kernel would still obey a selection of another clocksource, which is
-/// therefore replaced, too.
+/// first: somebody may have set it because the TSC is bad. If the TSC is known to be bad, the
+/// parameter stays. If the command line also selects another clocksource, the fix replaces that
+/// selection, too, because the kernel would obey it.
 pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     let has_warp = document
         .rejection()

@@ -65,7 +65,8 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     })
 }
 
-/// The selection of the TSC, which the kernel uses, for the next start, with the check of a switch.
+/// The steps that select the TSC, which the kernel uses now, for the next start, too. The check is
+/// that of a switch.
 pub(super) fn keep_tsc(document: &Document) -> Option<Steps> {
     let steps = switch("tsc", document)?;
     let is_kept = steps.keep.is_some() || !steps.keep_by_hand.is_empty();

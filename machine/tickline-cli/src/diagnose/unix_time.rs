@@ -44,8 +44,8 @@ pub(super) fn time_off(document: &Document) -> Option<Finding> {
     )
 }
 
-/// How a known offset is removed: first the daemon's own way, or else by a step. Servers in doubt
-/// may be as wrong as the offset is large.
+/// How a known offset is removed: by the daemon (`first`), or by a step. If the servers are in
+/// doubt, not by a step: the offset may be the servers' error.
 pub(super) fn removal_of_offset(first: &str, document: &Document) -> Fix {
     if clock_rate::blames_server(document) || server_unproven(document).is_some() {
         return Fix::from(format!(
@@ -73,7 +73,7 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
     if document.orphaned_claim().is_some() {
         return Some(orphaned_claim(&error, document));
     }
-    // A daemon that does not tell the kernel its error may tell it to whom asks: chronyd with `-x`,
+    // A daemon that does not tell the kernel its error may tell it in an answer: chronyd with `-x`,
     // ntpd with `disable kernel`.
     if document.ntp_with_set_error().is_some() || document.daemon_bound_ns().is_some() {
         if ntp.synchronised {

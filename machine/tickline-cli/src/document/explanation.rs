@@ -10,7 +10,7 @@ pub(crate) trait Explained {
     fn explanation(&self) -> Explanation;
 }
 
-/// The explanation of a code. A paragraph has no line ends: who shows it wraps it.
+/// The explanation of a code. A paragraph has no line ends: the code that shows it wraps it.
 #[derive(Debug)]
 pub(crate) struct Explanation {
     pub(crate) code: &'static str,

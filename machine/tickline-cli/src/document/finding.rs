@@ -172,7 +172,6 @@ mod tests {
     use super::*;
     use crate::document::fix::Steps;
 
-    /// A finding with this severity and fix.
     fn finding(severity: Severity, fix: Fix) -> Finding {
         Finding {
             code: "a_code",

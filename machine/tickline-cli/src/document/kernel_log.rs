@@ -224,9 +224,9 @@ fn figure_after([first, second]: [&str; 2], line: &str) -> Option<i64> {
     rest[..end].parse().ok()
 }
 
-/// When the newest skew came, in words, if that was between a suspend's beginning and its end, or
-/// soon after a resume; `None` if it was not, or is unknown, as in a log without seconds since
-/// boot.
+/// When the newest skew came, in words, if it came between a suspend's beginning and its end, or
+/// soon after a resume. `None` if it did not, or if that is unknown, as in a log without seconds
+/// since boot.
 fn skew_after_resume(log: &[String]) -> Option<String> {
     /// Twenty rounds of the watchdog (`WATCHDOG_INTERVAL` is half a second).
     const LONGEST_S: f64 = 10.0;
@@ -247,7 +247,7 @@ fn seconds(message: &str) -> Option<f64> {
     seconds.trim().parse().ok()
 }
 
-/// The messages that the kernel has found out no frequency of the TSC
+/// The messages by which the kernel says that it could not find out the TSC's frequency
 /// (`determine_cpu_tsc_frequencies` and `pit_hpet_ptimer_calibrate_cpu` in
 /// `arch/x86/kernel/tsc.c`).
 fn failed_calibrations(log: &[String]) -> Vec<String> {
@@ -267,7 +267,7 @@ fn failed_calibrations(log: &[String]) -> Vec<String> {
     lines.cloned().collect()
 }
 
-/// The TSC's frequency by which the kernel keeps time with the TSC, or would, Hz.
+/// The TSC's frequency, Hz, by which the kernel converts the TSC into time, or would.
 ///
 /// The kernel logs the TSC's frequency before a refinement only if it differs from the processor's.
 fn tsc_hz(log: &[String]) -> Option<u64> {
@@ -291,8 +291,8 @@ fn logged_hz(log: &[String], before: &str, after: &str) -> Option<u64> {
     })
 }
 
-/// The TSC's frequency by the clock whose calibration the kernel has passed over, Hz. In doubt the
-/// kernel takes the timer's, the PIT's.
+/// The TSC's frequency, Hz, by the clock whose calibration the kernel has passed over: if two
+/// calibrations disagree, the kernel takes that of the PIT, a timer.
 fn passed_over_hz(log: &[String]) -> Option<u64> {
     if log.iter().any(|line| line.contains("Refined TSC")) {
         return None;
@@ -305,12 +305,12 @@ fn passed_over_hz(log: &[String]) -> Option<u64> {
 }
 
 impl Document {
-    /// The TSC's frequency by which the kernel keeps time with the TSC, or would, Hz; `None` if its
-    /// log does not say.
+    /// The TSC's frequency, Hz, by which the kernel converts the TSC into time, or would; `None` if
+    /// the log does not say.
     pub(crate) fn tsc_hz_by_kernel(&self) -> Option<u64> {
-        // Older kernels log the processor's frequency also where the TSC's differs by up to a tenth.
-        // `tsc_init` of Linux 4.15 is the first that then logs the TSC's, too (commit 4b5b2127238e,
-        // "Print tsc_khz, when it differs from cpu_khz").
+        // Older kernels log only the processor's frequency, though the TSC's may differ by up to a
+        // tenth. `tsc_init` of Linux 4.15 is the first that then logs the TSC's, too (commit
+        // 4b5b2127238e, "Print tsc_khz, when it differs from cpu_khz").
         let is_processor_tsc = self.is_kernel_at_least(4, 15) != Some(false);
         let log = self.machine.kernel_log.as_deref()?;
         tsc_hz(log).or_else(|| is_processor_tsc.then(|| processor_hz(log))?)
@@ -322,13 +322,13 @@ impl Document {
         passed_over_hz(self.machine.kernel_log.as_deref()?)
     }
 
-    /// The kernel's messages that it has found out no frequency of the TSC; none if it has.
+    /// The messages by which the kernel says that it could not find out the TSC's frequency.
     pub(crate) fn failed_calibrations(&self) -> Vec<String> {
         let log = self.machine.kernel_log.as_deref();
         log.map(failed_calibrations).unwrap_or_default()
     }
 
-    /// Whether the kernel's log says that the kernel has found out no frequency of the TSC.
+    /// Whether the kernel's log says that the kernel could not find out the TSC's frequency.
     pub(crate) fn lacks_tsc_frequency(&self) -> bool {
         !self.failed_calibrations().is_empty()
     }

@@ -49,14 +49,16 @@ impl OffSource {
 
 impl Document {
     /// The bound of tickline's clock. If that clock has none, as in most recorded facts, it is the
-    /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if
-    /// tickline's clock refuses what is claimed, or if only the kernel claims something, and the
-    /// daemon follows no other clock, or answers no longer.
+    /// daemon's claim, by the kernel or by the daemon's answer. `None` in these cases:
+    ///
+    /// - There is no claim.
+    /// - tickline's clock refuses it.
+    /// - Only the kernel has it, and the daemon follows no other clock, or answers no longer.
     ///
     /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
     /// the time since the last update. Rules and health treat the assumption as a claim, because it
     /// shows that the daemon still updates the clock. Otherwise each machine with that daemon would
-    /// be not known right, and have no fault to fix.
+    /// be not known right, without a fault to fix.
     pub(crate) fn utc_bound(&self) -> Option<UtcBound> {
         let is_kernels = self.clock.utc_source.as_deref() == Some(UtcSource::Kernel.code());
         let is_lone = self.lone_daemon().is_some();
@@ -117,7 +119,7 @@ impl Document {
         Some(ntp)
     }
 
-    /// The bound that the daemon states which answers, ns; `None` if it follows no other clock.
+    /// The bound that the answering daemon states, ns; `None` if it follows no other clock.
     pub(crate) fn daemon_bound_ns(&self) -> Option<i64> {
         let daemon = self.machine.ntp_daemon.as_ref()?;
         if self.lone_daemon().is_some() {
@@ -130,9 +132,9 @@ impl Document {
     /// about once a second. `None` if the daemon that answers states a bound, or if the errors
     /// differ.
     pub(crate) fn offset_as_both_errors_us(&self) -> Option<i64> {
-        /// The time since the last update in which only ptpd's errors are taken for equal, s. A
-        /// longer time has more chance matches with those of other daemons, and this is about a
-        /// finding. A claim does without them (tickline-utc, `source/kernel.rs`).
+        /// The longest time since ptpd's last update, s. With a longer one, errors of other
+        /// daemons would more often match by chance, and make a finding. tickline-utc has no such
+        /// limit: there a match only takes a claim away (`source/kernel.rs`).
         const UPDATED_S: i64 = 4;
         let ntp = self.ntp_with_set_error()?;
         let offset_us = ntp.errors().offset_as_both_errors_us()?;
@@ -157,9 +159,9 @@ impl Document {
     }
 
     /// The kernel's NTP state, if its error is the claim of a daemon, and none answers this
-    /// process: chronyd without `rtcsync` leaves the kernel's flag at "unsynchronised", so only its
-    /// answers show that it runs. In a container it may run outside. Facts that were collected
-    /// without the program have a clock that asked nobody.
+    /// process. Only an answer shows that chronyd without `rtcsync` runs, because it leaves the
+    /// kernel's flag at "unsynchronised". The daemon may run outside of this container. `None` for
+    /// facts that were collected without the program: nobody asked a daemon then.
     pub(crate) fn orphaned_claim(&self) -> Option<&Ntp> {
         let is_asked = self.clock.utc_unknown.is_some();
         if !is_asked || self.machine.ntp_daemon.is_some() || self.machine.ptp4l.is_some() {
@@ -178,7 +180,7 @@ impl Document {
     }
 
     /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the larger
-    /// offset of those that the kernel and the daemon have still to remove, or else the error that
+    /// of the offsets that the kernel and the daemon have still to remove, or else the error that
     /// the daemon estimates.
     pub(crate) fn off_ns(&self) -> Option<i64> {
         let (_, off_ns) = self.source_and_off_ns()?;
@@ -186,8 +188,9 @@ impl Document {
     }
 
     /// That offset with its sign, which is positive if Unix time is slow; `None` if the offsets of
-    /// the kernel and the daemon have opposite signs. The error that the daemon estimates has no
-    /// sign: the offset is that of the daemon or the kernel which is most of it, else `None`.
+    /// the kernel and the daemon have opposite signs. An estimated error has no sign. In its place
+    /// stands the offset of the daemon or of the kernel that is more than half of it; `None` if
+    /// neither is.
     pub(crate) fn signed_off_ns(&self) -> Option<i64> {
         let (source, off_ns) = self.source_and_off_ns()?;
         let known = [OffSource::Daemon, OffSource::Kernel].map(|source| self.off_by(source));
@@ -204,8 +207,9 @@ impl Document {
         }
     }
 
-    /// That offset, as the beginning of a sentence. An estimated error is no offset. The kernel
-    /// takes no larger offset than `MAXPHASE`, so there may be more to remove than it says.
+    /// [`off_ns`](Self::off_ns) as the beginning of a sentence. An estimated error is no offset.
+    /// The kernel takes no larger offset than `MAXPHASE`, so there may be more to remove than it
+    /// says.
     pub(crate) fn off_in_words(&self) -> Option<String> {
         let (source, off_ns) = self.source_and_off_ns()?;
         let off = time(signed_f64(off_ns.saturating_abs()));

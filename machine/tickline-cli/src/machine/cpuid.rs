@@ -47,8 +47,8 @@ pub(super) fn read() -> Option<Cpuid> {
     })
 }
 
-/// The hypervisor that CPUID names, or that there is none (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor Top Level Functional Specification,
-/// 2.4).
+/// The hypervisor that CPUID names, or `NoneNamed` (Linux `Documentation/virt/kvm/x86/cpuid.rst`;
+/// Hypervisor Top Level Functional Specification, 2.4).
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 pub(super) fn hypervisor() -> Option<Hypervisor> {
     if !raw_cpuid::CpuId::new()
@@ -61,8 +61,7 @@ pub(super) fn hypervisor() -> Option<Hypervisor> {
     Some(hypervisor_by_signature(leaf.ebx, leaf.ecx))
 }
 
-/// The hypervisor with this signature, of whose twelve bytes these eight distinguish
-/// the hypervisors.
+/// The hypervisor with this signature. Eight of its twelve bytes suffice to tell hypervisors apart.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn hypervisor_by_signature(ebx: u32, ecx: u32) -> Hypervisor {
     let signature = [ebx, ecx].map(u32::to_le_bytes);
@@ -90,8 +89,8 @@ pub(super) fn read() -> Option<Cpuid> {
 }
 
 /// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz; `None` on processors
-/// other than aarch64. A process that may not read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
-/// `cntfrq_read_handler`).
+/// other than aarch64. The kernel denies that register, too, to a process that may not read the
+/// counter (Linux 6.12, `arch/arm64/kernel/traps.c`, `cntfrq_read_handler`).
 pub(super) fn hz_by_firmware() -> Option<u64> {
     let counter = tickline_core::counter::HardwareCounter::if_present()?;
     let may_ask = super::may_read_counter() != Some(false);

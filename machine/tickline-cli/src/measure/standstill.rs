@@ -12,18 +12,18 @@ use super::calls::monotonic_ns;
 use crate::machine;
 use crate::words::grouped;
 
-/// The progress of the counter without which no clock counts as standing, ticks: 54 ms at 5 GHz,
-/// the highest frequency of a TSC. The clock of a kernel whose clocksource is `jiffies` moves every
-/// 10 ms (HZ=100).
+/// A clock that has not moved counts as standing if the counter has advanced by this, ticks: 54 ms
+/// at 5 GHz, the highest frequency of a TSC. The clock of a kernel whose clocksource is `jiffies`
+/// moves every 10 ms (HZ=100).
 const LIMIT_TICKS: u64 = 1 << 28;
 
-/// The least number of reads without which no clock counts as standing. A machine that was stopped
-/// and goes on may have a counter far beyond the kernel's clock, until the next timer tick.
+/// The number of reads after which the counter decides. A machine that was stopped and goes on may
+/// have a counter far beyond the kernel's clock, until the next timer tick.
 const MIN_READS: u64 = 50_000;
 
-/// The number of reads after which a clock counts as standing without the counter, or if the
-/// counter is slow. A clock that moves only at timer ticks is read by a system call, which takes at
-/// least 50 ns, so these reads take more than ten timer ticks.
+/// The number of reads after which a clock counts as standing whatever the counter says. A clock
+/// that moves only at timer ticks is read by a system call, which takes at least 50 ns, so these
+/// reads take more than ten timer ticks.
 const MAX_READS: u64 = 2_000_000;
 
 /// Clocks that stand still.
@@ -103,7 +103,8 @@ pub(crate) fn check(counter: Option<HardwareCounter>) -> io::Result<()> {
     }
 }
 
-/// Reads the clock until it moves. If it does not, reads the other clocks as often.
+/// Reads the clock until it moves. If it does not, also names the others that have not moved
+/// meanwhile.
 fn standing(
     monotonic_ns: &dyn Fn() -> u64,
     others: &[(&'static str, &dyn Fn() -> u64)],

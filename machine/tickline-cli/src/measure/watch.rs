@@ -26,7 +26,6 @@ const MIN_SKEW_SAMPLES: usize = 3;
 /// The count of each event, by its code.
 pub(crate) type CountsByCode = BTreeMap<&'static str, u64>;
 
-/// The count of each event since the `earlier` counts.
 fn events_since(earlier: &EventCounts, now: &EventCounts) -> CountsByCode {
     now.iter()
         .map(|(event, count)| (event.code(), count.saturating_sub(earlier.get(event))))
@@ -85,7 +84,6 @@ impl LeastSquares {
 #[derive(Debug)]
 pub(crate) struct Sampler {
     start: Instant,
-    /// The counts of the events at the start.
     events_at_start: EventCounts,
     /// The counts of the events at the last sample.
     last_events: EventCounts,

@@ -24,8 +24,8 @@ fn folder() -> TempDir {
     folder
 }
 
-/// Checks that the program refuses each command line before it measures, which would take an hour
-/// for some, that its message has each of these parts, and that it writes nothing else.
+/// Checks that the program refuses each command line, with a message that has each of these parts,
+/// and writes nothing else. It must refuse before it measures, which would take an hour for some.
 fn assert_refused(cases: &[(&str, &[&str])]) {
     let folder = folder();
     for (line, parts) in cases {

@@ -26,7 +26,6 @@ use crate::common::{
 };
 use crate::harmless::{USER, open_folder, unprivileged};
 
-/// A page without a server.
 fn page_without_server() -> (TempDir, PathBuf) {
     let (folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
@@ -214,7 +213,6 @@ fn a_server_without_proc_says_to_mount_it() {
     assert_fails(&output, 78, "; mount /proc here: mount -t proc proc /proc");
 }
 
-/// A page whose server has stopped.
 fn page_of_stopped_server() -> (TempDir, PathBuf) {
     let (folder, page) = folder();
     let mut server = Server::start(&page);

@@ -1,14 +1,14 @@
 //! The OS clocks of a process that reads or serves a page, and what the kernel says of them.
 //!
-//! They are read through libc's symbol, so that a library which interposes it (simulators,
-//! `faketime`) is followed, as `tickline` does.
+//! As in `tickline`, libc's symbol reads them, so a library that replaces the symbol (a simulator,
+//! `faketime`) sets them.
 //!
-//! `tickline::backend::OsClock` reads the same clocks, and can't take their place: its choice
-//! between vDSO and system call is one for the process, and a clock with minimal probes makes it
-//! without a look at the counter. A page's clock looks when it opens the page, also in a process
-//! that lost the right to the counter after that choice. It also needs the coarse clock, by the
-//! same choice, and [`ReaderOs::pause`]. With `OsClock` for the rest, both ways to read a clock
-//! would still be here.
+//! `tickline::backend::OsClock` reads the same clocks, but can't stand in here. It chooses between
+//! vDSO and system call once for the process, and a clock with minimal probes makes that choice
+//! without asking whether the process may read the counter. A page's clock asks when it opens the
+//! page, because the process may have lost that right since. It also needs the coarse clock, by the
+//! same choice, and [`ReaderOs::pause`]. So with `OsClock`, both ways to read a clock would still
+//! be here.
 
 use core::mem::MaybeUninit;
 

@@ -1,5 +1,5 @@
-//! [`ProcessMark`]: what a process has decided, which its forked children decide anew. From Linux
-//! 4.14 on a question is no system call.
+//! [`ProcessMark`]: what a process has decided, and what its forked children decide anew. From
+//! Linux 4.14 on, a process reads its decision without a system call.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -9,9 +9,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// The length of the memory, bytes: one number. The kernel rounds it up to a page.
 const MAPPED_BYTES: usize = size_of::<AtomicU32>();
 
-/// What a process has decided about the page. The first thread decides for all: one that can't
-/// attach, for want of a file descriptor perhaps, must not read the OS clock while another reads
-/// the page.
+/// What a process has decided about the page. The first thread decides for all. Otherwise a thread
+/// that can't attach, perhaps for want of a file descriptor, would read the OS clock while another
+/// reads the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Attached,

@@ -113,7 +113,8 @@ impl Publisher {
     }
 
     /// Whether another process has switched the page off. A truncated file reads as off, too, but
-    /// not as newer; a file full of ones does, but not as the word of a writer.
+    /// its generation is not newer. The word of a file full of ones is off and newer, but no
+    /// writer's.
     fn was_switched_off(&self) -> bool {
         let word = self.page.word();
         let own = self.writer.word();
@@ -193,8 +194,8 @@ impl Publisher {
         self.page.is_locked_in_memory()
     }
 
-    /// Whether the file at the page's path is still the one that is served, or that can't be known.
-    /// No program finds a file that was deleted or replaced.
+    /// Whether the file at the page's path is still the one that is served; `true` if that can't be
+    /// known. No program finds a file that was deleted or replaced.
     #[must_use]
     pub fn is_at_its_path(&self) -> bool {
         self.page.is_at_its_path()

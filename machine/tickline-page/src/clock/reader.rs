@@ -179,9 +179,9 @@ impl PageReader {
         Some(reading)
     }
 
-    /// Raises the process's high-water mark to what an earlier reading by the page may have
-    /// returned at most: one margin above this one, because its CPU may have read the counter late,
-    /// or have a counter that is ahead (rule 5 of DESIGN.md).
+    /// Raises the process's high-water mark to the most that an earlier reading by the page may
+    /// have returned: one margin above a reading now, because the earlier reading's CPU may have
+    /// read the counter late, or have a counter that is ahead (rule 5 of DESIGN.md).
     #[cold]
     fn raise_above_earlier_readings(&self) {
         if let (Some(reading), Some(offset_ns)) = (self.read_page(), self.page_offset_ns()) {
@@ -231,8 +231,8 @@ impl PageReader {
         (page_offset_ns != NO_PAGE).then_some(page_offset_ns)
     }
 
-    /// The offset of a forked child, ns, which attaches unless one of its threads has decided; or
-    /// [`NO_PAGE`].
+    /// Attaches a forked child, unless one of its threads has decided. Returns the child's offset,
+    /// ns, or [`NO_PAGE`].
     #[cold]
     #[inline(never)]
     fn attach_again(&self) -> i64 {
@@ -253,7 +253,8 @@ impl PageReader {
     }
 
     /// Decides for the process by the offset that this thread has found, ns, if it has found one.
-    /// The offset that the process then has, or [`NO_PAGE`]: another thread may have decided first.
+    /// Returns the offset that the process then has, or [`NO_PAGE`]: another thread may have
+    /// decided first.
     fn decide(&self, page_offset_ns: Option<i64>) -> i64 {
         let wanted = match page_offset_ns {
             Some(page_offset_ns) => {

@@ -13,10 +13,10 @@
 //! in the last two cases: at least the inherited mark, if that is above os by less than 2 s
 //! ```
 //!
-//! A page that is above the OS clock by less than 2 s, but not near it, is either a page of the
-//! child's own namespace, after a suspend or in a fast slew, or a page of another namespace. A page
-//! of its own namespace is so far above for a few leases only. So the child's readings follow such
-//! a page for 2 s, and then stand still until the OS clock has caught up.
+//! A page that is above the OS clock by less than 2 s, but not near it, may be of another
+//! namespace. Or it is of the child's own, after a suspend or in a fast slew: then it is so far
+//! above for a few leases only. So the child's readings follow such a page for 2 s, and then stand
+//! still until the OS clock has caught up.
 
 use core::cell::Cell;
 use core::ops::Range;

@@ -31,8 +31,8 @@ const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
 const MAX_STILL_ATTEMPTS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 
 /// After this many attempts that found first publications, a reader gives up, because no writer
-/// makes a first publication that long. The shortest attempt takes 10 ns, so the longest first
-/// publication, 1 ms, ends earlier.
+/// makes a first publication that long: the shortest attempt takes 10 ns, so these take more than
+/// the 1 ms of the longest first publication.
 const MAX_ATTEMPTS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
 /// After this many attempts, and each time that their number has doubled, a reader yields the CPU.

@@ -42,9 +42,9 @@
 //!   mark.
 //! - Otherwise it has found a word `ENABLED` that is older than reading 2's `DISABLED`. Between the
 //!   two, just before that `DISABLED`, the word was an `ENDING`. The call that exchanged this
-//!   `ENDING` first found it, then read the page, and raised the mark. Reading 1 read the page
-//!   before the word was this `ENDING`, thus earlier than the call did, or as little later as the
-//!   margin covers by which the mark is above the call's reading. So the mark is not below
+//!   `ENDING` first found it, then read the page, and raised the mark one margin above that
+//!   reading. Reading 1 read the page before the word was this `ENDING`. So it read earlier than
+//!   the call did, or so little later that the margin covers it. So the mark is not below
 //!   reading 1.
 //!
 //! Without the count, the last exchange of a call could take the `ENDING` of a later call for its

@@ -27,12 +27,12 @@ const MAX_BEHIND_NS: i64 = 1_000_000;
 /// an NTP daemon's 500 ppm and adjtime(3)'s 500 ppm is no larger.
 pub const FAST_RATE_PPB: u64 = 1_000_000;
 
-/// Rule W5: while the end mark is above the OS clock by more than this, ns, the writer makes
-/// no first publication. Otherwise each suspend would add a lead. The protocol is in order with any
-/// value. A larger one lets a first line begin with a larger lead. A smaller one lets the writer
-/// wait where no suspend was: the mark of a line that has just ended is above the OS clock by the
-/// width of the line's bound. A choice between the two: 10 us is wider than the bound of a settled
-/// line (`MAX_BELOW_NS` in `bounds.rs` is the same choice), and shorter than a suspend.
+/// Rule W5: while the end mark is above the OS clock by more than this, ns, the writer makes no
+/// first publication. Otherwise each suspend would add a lead. The protocol is in order with any
+/// value. With a larger one, a first line may begin with a larger lead. With a smaller one, the
+/// writer may wait without a suspend: the mark of a line that has just ended is above the OS clock
+/// by the width of the line's bound. 10 us is wider than the bound of a settled line, and shorter
+/// than a suspend (`MAX_BELOW_NS` in `bounds.rs` is the same choice).
 const MAX_MARK_AHEAD_NS: i64 = 10_000;
 
 /// Rule W2: a line that is above the upper bound by more than this at its end, ns, has no

@@ -246,7 +246,6 @@ fn is_serving() -> bool {
     page_of(&status()).serving
 }
 
-/// The last lines of a text.
 fn last_lines(text: &[u8], count: usize) -> String {
     let text = String::from_utf8_lossy(text);
     let lines: Vec<&str> = text.lines().collect();

@@ -34,14 +34,15 @@ use world::{SECOND_NS, World};
 
 /// The longest wait for [`UTC_READINGS`] after the scenario's work.
 const PATIENCE_READINGS: Duration = Duration::from_secs(60);
-/// The longest wait for so many readings with a range, which suffices on a quiet host.
+/// The longest wait for [`UTC_READINGS`] with a range. A quiet host needs less.
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// The time in which chronyd's statements get narrow while the clock is steered, ns.
 const STEERED_NS: i64 = 8 * SECOND_NS;
 /// The time between two questions for chronyd's claim. chronyd measures each 250 ms.
 const BETWEEN_CLAIMS: Duration = Duration::from_millis(5);
-/// The longest time for a narrow range then. A quiet host needs no more than [`STEERED_NS`].
+/// The longest wait for a narrow range while the clock is steered. A quiet host needs no more than
+/// [`STEERED_NS`].
 const PATIENCE_NARROW: Duration = Duration::from_secs(60);
 
 /// The number of readings between two loads of the flag.

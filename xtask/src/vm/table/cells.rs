@@ -21,7 +21,6 @@ fn rounded(figure: Option<f64>) -> String {
 }
 
 impl Row<'_> {
-    /// The phases of this name.
     fn phases<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Phase> {
         named(&self.run.phases, name)
     }

@@ -3,8 +3,8 @@
 //! In each fact the rest is the value on which more than half of the machines that know the fact
 //! agree. Costs and rates agree within their tolerance. Machines with the same differences are one
 //! group, because a fault in a fleet is usually the same on several machines. A document that can't
-//! be read is left out, with its reason: a host that is down must not keep the others from their
-//! table.
+//! be read is left out, with its reason: one host that is down must not cost the comparison of the
+//! others.
 
 #[cfg(test)]
 mod tests;
@@ -208,7 +208,7 @@ fn compare(machines: Vec<SideFacts>, left_out: Vec<LeftOut>, above_percent: f64)
     let mut split = Vec::new();
     let mut own = Vec::new();
     let mut equal = 0;
-    // A reader comes and goes.
+    // Readers of a page come and go.
     let mut compared = names(&facts, |fact| fact.name != "page: readers");
     compared.sort_by_key(|fact| (fact.name != HEALTH, !fact.is_finding));
     for Fact { name, unit, .. } in compared {

@@ -158,13 +158,13 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     (!passed).then(|| crate::commands::warp::result(&warp))
 }
 
-/// Refuses a run that could not ask its question, or not do what the user has agreed to, before it
-/// measures anything.
+/// Refuses, before anything is measured, a run that could not ask its question, or could not do
+/// what the user has agreed to.
 ///
 /// # Errors
 ///
-/// If the user has not agreed beforehand, and standard input is not a terminal. If the user has,
-/// and may not change the clocksource, which another one may replace.
+/// Without `--yes`, if standard input is not a terminal. With `--yes`, if this user may not change
+/// the clocksource, and another one may be better.
 pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
     if args.yes {
         return check_may_switch(args);
@@ -178,8 +178,8 @@ pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
     ))
 }
 
-/// Fails if this user has no right to write to the kernel's file, unless there is probably nothing
-/// to switch. Then any other error may not matter, either.
+/// Fails if this user has no right to write to the kernel's file, and there may be something to
+/// switch. The run reports any other error only if it does switch.
 fn check_may_switch(args: &Doctor) -> io::Result<()> {
     let path = Path::new(CURRENT_FILE);
     let names = [CURRENT_FILE, AVAILABLE_FILE].map(|file| read_clocksource(Path::new(file)));
@@ -195,7 +195,7 @@ fn check_may_switch(args: &Doctor) -> io::Result<()> {
 }
 
 /// Whether a switch may be a fix: the kernel offers another clocksource, and does not keep time
-/// with the counter. A counter that must be replaced is found by the diagnosis alone.
+/// with the counter. Only the diagnosis finds a counter that must be replaced.
 fn is_replaceable(current: &str, available: &str) -> bool {
     let mut names = available.split_whitespace();
     !is_computed_from_counter(current) && names.any(|name| name != current)

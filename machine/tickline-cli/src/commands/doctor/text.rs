@@ -7,7 +7,6 @@ use crate::measure::served_by::ServedBy;
 use crate::screen::{BAD, SLOW, Screen};
 use crate::words::{figure, or_dash, plain};
 
-/// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
     document.show_result(&mut screen);

@@ -290,7 +290,6 @@ mod tests {
         );
     }
 
-    /// The number after this text in a chart.
     fn number_after(chart: &str, text: &str) -> f64 {
         let after = chart.split_once(text).expect(text).1;
         let end = after.find([' ', '"']).expect("an end");

@@ -121,7 +121,7 @@ fn sleep(span: Duration, mask: SigSet) {
 /// server once in this time, not ten times a second.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The pause between two tries to start, or to say that a page is there that is switched off.
+/// The pause between two tries to start, or to send the message of a page that is switched off.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server did not start.
@@ -264,8 +264,8 @@ fn missing_folder(error: &PageError) -> Option<&Path> {
     is_missing.then_some(folder)
 }
 
-/// The folder of the page, if the error is that this user may not make a file in it. The page's
-/// lock is the first.
+/// The folder of the page, if the error is that this user may not make a file in it. The first file
+/// that a server makes there is the lock.
 fn unwritable_folder(error: &PageError) -> Option<&Path> {
     let PageErrorCause::Lock(FileError::System { errno, .. }) = error.cause() else {
         return None;

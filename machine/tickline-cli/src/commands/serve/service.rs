@@ -40,8 +40,8 @@ fn config_folder() -> Option<PathBuf> {
     named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))
 }
 
-/// Whether another user writes the page at this path, or this user elsewhere: its mount is
-/// read-only, or its place is for another user. The page may not exist yet.
+/// Whether the page at this path is not for this user to write here: its mount is read-only, or it
+/// is another user's. If there is no page yet, the nearest folder decides.
 fn is_elsewhere(page: &Path) -> bool {
     let flags = statvfs(page).map(|mounted| mounted.f_flag);
     if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::RDONLY)) {
@@ -52,10 +52,10 @@ fn is_elsewhere(page: &Path) -> bool {
     is_for_another(owner, geteuid())
 }
 
-/// Whether the place of a page, in a folder of the user `owner`, is not for this `user`. A folder
-/// of root, such as /tmp, may be open to every user. Root makes no page in the folder of a user, who
-/// could not serve it later. In a user namespace the number 65534 stands for every user outside of
-/// it (user_namespaces(7)), such as the host's root.
+/// Whether only another user than `user` serves pages in a folder of `owner`. A folder of root,
+/// such as /tmp, may be open to every user. Root serves no page in the folder of another user,
+/// because that user could not serve it later. In a user namespace the number 65534 stands for
+/// every user outside of it (user_namespaces(7)), such as the host's root.
 fn is_for_another(owner: u32, user: Uid) -> bool {
     owner == 65_534 || (owner != 0 && owner != user.as_raw())
 }
@@ -71,11 +71,11 @@ impl ServiceManager {
         Self::choose(page, own.as_deref(), Path::new("/"), config.as_deref())
     }
 
-    /// As [`of`](Self::of), for a page that this user may serve, by the path of this user's page,
-    /// and by the files below `root` and below this user's folder `config`. systemd runs if its
-    /// folder is there (sd_booted(3)), and OpenRC likewise. Neither runs the server if it has no
-    /// unit or script of tickline, as on a node of Kubernetes, or if only the mask of a unit is
-    /// there, as after `apt remove`.
+    /// As [`of`](Self::of), for a page that this user may serve. `own` is the path of this user's
+    /// page. systemd runs if its folder is below `root` (sd_booted(3)), and OpenRC likewise.
+    /// Neither runs the server if it has no unit or script of tickline, as on a node of Kubernetes,
+    /// or if only the mask of a unit is there, as after `apt remove`. Units of this user may also
+    /// be below `config`.
     fn choose(page: &Path, own: Option<&Path>, root: &Path, config: Option<&Path>) -> Self {
         let has = |path: &str| root.join(path).exists();
         let has_unit = |kind: &str, config: Option<&Path>| {
@@ -100,8 +100,9 @@ impl ServiceManager {
         }
     }
 
-    /// The command of this program with these words, such as `serve on`, for this page; also who
-    /// runs it where, if not this user here. Elsewhere this program may have another path.
+    /// The command of this program with these words, such as `serve on`, for this page. If another
+    /// user must run it, or must run it elsewhere, says so. Elsewhere this program may have another
+    /// path.
     pub(super) fn command_for(self, words: &str, page: &Path) -> String {
         if self != Self::Elsewhere {
             return command(words, page);
@@ -195,8 +196,9 @@ pub(super) fn command(words: &str, page: &Path) -> String {
     command_of_user(words, page, owner, own.as_deref(), &sudo::this_program())
 }
 
-/// As [`command`], by `program`, for a page of `owner`, if the page exists, and for a user who serves
-/// the page `own` unless another is named. For a page of root such a user becomes root.
+/// As [`command`]. `program` is this program's name for a shell, `owner` the user who owns the
+/// page, if the page exists, and `own` the page that this user serves by default. For a page of
+/// root, any other user runs the command by sudo.
 fn command_of_user(
     words: &str,
     page: &Path,

@@ -48,7 +48,6 @@ fn nonzero(events: &CountsByCode) -> String {
         .join(" ")
 }
 
-/// The summary.
 pub(crate) fn summary(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
     let Some(watch) = &document.watch else {

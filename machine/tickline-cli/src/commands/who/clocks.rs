@@ -23,7 +23,6 @@ enum Kind {
     CpuTime,
 }
 
-/// A clock of the kernel.
 struct KernelClock {
     number: i32,
     /// As in the table of costs.

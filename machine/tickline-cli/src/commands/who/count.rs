@@ -185,7 +185,6 @@ fn clock_id(raw: &[u8], at: usize) -> Option<i32> {
     Some(i64::from_ne_bytes(*raw.get(at..)?.first_chunk()?) as i32)
 }
 
-/// The CPUs that are online.
 fn online_cpus() -> io::Result<Vec<usize>> {
     let list = machine::online_cpus().unwrap_or_default();
     let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;

@@ -14,7 +14,6 @@ const ROWS: usize = 20;
 const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice \
                                 at each call. None of them sees the calls that the vDSO answers.";
 
-/// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
     let Some(who) = &document.who else {

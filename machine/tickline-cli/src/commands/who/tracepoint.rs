@@ -19,7 +19,6 @@ const CALLS: [&str; 3] = ["clock_gettime", "gettimeofday", "time"];
 /// The argument that names the clock.
 const ARGUMENT: &str = "which_clock";
 
-/// A tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tracepoint {
     /// The system call.

@@ -97,8 +97,8 @@ fn a_correction_towards_utc_removes_the_offset_in_a_time() {
     }
 }
 
-/// Symptom: of a kernel that had 300 ms to take away, and a chronyd that had 160 ms to add, one
-/// sentence had the size of the first, and the sign and the time of the second.
+/// Symptom: one sentence mixed two offsets. The kernel had 300 ms to take away, and chronyd 160 ms
+/// to add: the size was the kernel's, the sign and the time were chronyd's.
 #[test]
 fn offsets_of_opposite_signs_have_no_direction() {
     let answer = NtpDaemon {

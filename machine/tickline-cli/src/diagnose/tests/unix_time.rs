@@ -52,7 +52,6 @@ impl Given {
         self.with(|document| document.clock.utc_unknown = Some(why.code().to_owned()))
     }
 
-    /// The answer of a daemon.
     pub(super) fn daemon_answers(self, answer: NtpDaemon) -> Self {
         self.with(|document| document.machine.ntp_daemon = Some(answer))
     }

@@ -33,9 +33,9 @@ pub(super) fn read() -> Option<Vec<String>> {
     Some(messages_about_clocks(&log))
 }
 
-/// The messages about clocks, each with the newest message of a suspend or a resume, if that stands
-/// between it and the message before. Of very many, those of the boot, the newest, and all about a
-/// rejection.
+/// The messages about clocks. Before each stands the newest message of a suspend or a resume, if
+/// there was one since the message about clocks before. If there are very many, keeps those of the
+/// boot, the newest, and all about a rejection.
 fn messages_about_clocks(log: &str) -> Vec<String> {
     let mut found: Vec<(Option<&str>, &str)> = Vec::new();
     let mut slept = None;

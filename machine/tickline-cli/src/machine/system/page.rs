@@ -34,7 +34,6 @@ pub(crate) struct Reader {
     pub(crate) by_library: bool,
 }
 
-/// A process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     /// Its number.

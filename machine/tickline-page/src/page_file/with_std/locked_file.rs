@@ -141,8 +141,8 @@ impl LockedPageFile {
         Err(PageError::new(&self.path, error))
     }
 
-    /// Whether the file at the page's path is still this one, or that can't be known. A file that
-    /// was deleted or replaced serves the programs that have it, and no other finds it.
+    /// Whether the file at the page's path is still this one; `true` if that can't be known. A file
+    /// that was deleted or replaced serves the programs that have it, and no other finds it.
     #[must_use]
     pub fn is_at_its_path(&self) -> bool {
         match (fstat(&self.file), lstat(&self.path)) {

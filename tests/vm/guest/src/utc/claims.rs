@@ -14,8 +14,9 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Claims {
     /// Asks chronyd. UTC is within the root dispersion and half of the root delay of its NTP clock
-    /// (chronyc(1), "tracking"). A claim counts as missed only if it misses by the clocks before
-    /// the request, and by those after it. `steered_ppm` is the kernel's rate against its counter.
+    /// (chronyc(1), "tracking"). A claim counts as missed only if it misses the true time both
+    /// before the request and after the answer. `steered_ppm` is the kernel's rate against its
+    /// counter.
     pub(super) fn ask(&mut self, world: &World, steered_ppm: i64) {
         let before = Moment::now(world);
         let Ok(answer) = chronyd::ask(TIMEOUT) else {

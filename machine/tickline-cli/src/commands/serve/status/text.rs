@@ -250,9 +250,9 @@ fn say(screen: &mut Screen, label: &str, text: &str) {
     screen.say(&format!("{label:<7} "), text);
 }
 
-/// What shows the mappings of all processes: `/proc/PID/maps` takes the right to trace the process
-/// (`PTRACE_MODE_READ`, ptrace(2)). Root lacks that right where a container or a sandbox took the
-/// capability.
+/// The right that shows the mappings of all processes: `/proc/PID/maps` needs the right to trace
+/// the process (`PTRACE_MODE_READ`, ptrace(2)). Root lacks it where a container or a sandbox has
+/// taken the capability away.
 const NEEDED: &str = "(root needs CAP_SYS_PTRACE)";
 
 /// The most readers on the screen, below some ten other lines.

@@ -26,8 +26,8 @@ fn rule_w5_a_first_line_waits_for_the_end_mark() {
     assert!(scene.last().lead_ns < MAX_MARK_AHEAD_NS + AHEAD_NS.end);
 }
 
-/// Whether a writer waits before a first line at the time 0, if the mark is at this time, ns, and
-/// the last first publication allows the next one at that time, ns.
+/// Whether a writer waits before a first line at the time 0, ns. The last first publication allows
+/// the next one from `not_before_ns` on.
 fn waits_before_first(mark_ns: i64, not_before_ns: i64) -> bool {
     let scene = Scene::without_line();
     let end_mark = EndMark {
