@@ -173,11 +173,12 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
 /// Makes the kernel trust a TSC that it doubts. If the TSC's rate depends on power states, the
 /// kernel is right, and there is no fix.
 pub(super) fn trust_tsc(document: &Document) -> Fix {
-    if document.has_invariant_tsc() == Some(false) {
-        return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
-    }
+    // A kernel without the frequency doubts nothing.
     if document.lacks_tsc_frequency() {
         return state_frequency(document);
+    }
+    if document.has_invariant_tsc() == Some(false) {
+        return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
     if document.has_parameter("tsc=reliable") {
         return Fix::none("the kernel's command line has tsc=reliable already");
@@ -232,20 +233,49 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
 }
 
 /// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
-/// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
-/// bd35c77e32e4).
+/// told. The rate of a TSC that is not invariant may vary, so nobody can state it.
 fn state_frequency(document: &Document) -> Fix {
-    if let Some(word) = document.last_parameter("tsc_early_khz=") {
-        return Fix::none(&format!("the kernel's command line has {word} already"));
+    // The kernel takes 0 for no statement.
+    let stated = document
+        .last_parameter(EARLY_KHZ)
+        .filter(|word| word.strip_prefix(EARLY_KHZ) != Some("0"));
+    let why_not = if document.has_invariant_tsc() == Some(false) {
+        "by CPUID the TSC is not invariant: its rate may vary, so a stated frequency does not help"
+            .to_owned()
+    } else if let Some(word) = stated {
+        format!("the kernel's command line has {word} already")
+    } else {
+        let fix = after_decision(state_frequency_by_parameter(document), document);
+        return or_each(fix, &frequency_by_host(document));
+    };
+    match frequency_by_host(document).as_slice() {
+        [] => Fix::none(&why_not),
+        [first, others @ ..] => or_each(Fix::from(*first), others),
     }
+}
+
+/// Adds each text as an alternative.
+fn or_each(fix: Fix, texts: &[&str]) -> Fix {
+    texts
+        .iter()
+        .fold(fix, |fix, text| fix.or(format!("or {text}")))
+}
+
+/// The parameter that stands in for the kernel's first calibration (Linux 5.8, commit
+/// bd35c77e32e4).
+const EARLY_KHZ: &str = "tsc_early_khz=";
+
+fn state_frequency_by_parameter(document: &Document) -> Fix {
     let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let khz = if is_measurable {
+    let mut khz = if let Some(khz) = khz_by_hypervisor(document) {
+        format!("{EARLY_KHZ}{khz}")
+    } else if is_measurable {
         document.clock.frequency_hz.map_or_else(
             || {
                 "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
                     .to_owned()
             },
-            |hz| format!("tsc_early_khz={}", hz / 1_000),
+            |hz| format!("{EARLY_KHZ}{}", hz / 1_000),
         )
     } else if document.machine.is_guest() == Some(true) {
         "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
@@ -256,34 +286,59 @@ fn state_frequency(document: &Document) -> Fix {
          coarse to measure it"
             .to_owned()
     };
+    if let Some(word) = document.last_parameter(EARLY_KHZ) {
+        khz += &format!(", in place of `{word}`");
+    }
     let kernel = match document.machine.kernel.as_deref() {
         Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
             format!("with a kernel 5.8 or later: this one is {older}")
         }
         _ => "kernel 5.8 or later".to_owned(),
     };
-    let fix = Fix::from(format!(
+    Fix::from(format!(
         "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
-    ));
-    let fix = after_decision(fix, document);
+    ))
+}
+
+/// The TSC's frequency that the hypervisor states by CPUID leaf 4000_0010h, kHz.
+fn khz_by_hypervisor(document: &Document) -> Option<u32> {
+    document.machine.cpuid.as_ref()?.hypervisor_khz
+}
+
+/// How a guest's kernel gets the TSC's frequency from its host, or a clock that needs none.
+fn frequency_by_host(document: &Document) -> Vec<&'static str> {
     if document.machine.is_guest() != Some(true) {
-        return fix;
+        return Vec::new();
     }
-    let fix = fix.or(
-        "or use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
-         host,+invtsc)",
-    );
-    if matches!(
+    let is_invariant = document.has_invariant_tsc() != Some(false);
+    let mut ways = Vec::new();
+    if !is_invariant {
+        ways.push(
+            "use a host that shows an invariant TSC and states its frequency by CPUID (leaf 15h or \
+             4000_0010h; QEMU: -cpu host,+invtsc)",
+        );
+    } else if khz_by_hypervisor(document).is_none() {
+        ways.push(
+            "use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
+             host,+invtsc)",
+        );
+    }
+    let has_kvm_clock = matches!(
         document.machine.hypervisor,
         Some(Hypervisor::Kvm | Hypervisor::Firecracker)
-    ) {
-        fix.or(
-            "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the \
-             frequency from kvm-clock",
-        )
-    } else {
-        fix
+    );
+    if has_kvm_clock && is_invariant {
+        ways.push(
+            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the frequency \
+             from kvm-clock",
+        );
+    } else if has_kvm_clock {
+        ways.push(
+            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it keeps time with \
+             kvm-clock, which needs no invariant TSC",
+        );
     }
+    ways
 }
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
