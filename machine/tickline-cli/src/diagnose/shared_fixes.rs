@@ -216,9 +216,15 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
         return Fix::none("the kernel's command line has tsc=nowatchdog already");
     }
     let clocksource = clocksource_tsc(document);
+    // The watchdog itself compares the counters since Linux 7.1.
+    let at_run_time = if document.is_kernel_at_least(7, 1) == Some(true) {
+        ", and ends the one at run time"
+    } else {
+        ""
+    };
     let newer = format!(
         "boot with tsc=nowatchdog {clocksource} (kernel 5.2 or later), which leaves the kernel's \
-         comparison of the CPUs' counters at boot in force"
+         comparison of the CPUs' counters at boot in force{at_run_time}"
     );
     match document.is_kernel_at_least(5, 2) {
         Some(true) => after_decision(newer.into(), document),
@@ -351,14 +357,28 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     }
     let limit_ppm = document.watchdog_limit_ppm();
     let clock = document.clocksource().unwrap_or("the kernel's clock");
-    let fix = Fix::from(format!(
+    let check = format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
          measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
-    ))
-    .then_fix("if the kernel is right:", host_or_firmware_fix(document))
-    .or_unless_impossible("only if the rate is steady:", &no_watchdog(document));
+    );
+    let fix = if may_be_warp(document) {
+        Fix::from(
+            "compare the counters: `tickline warp`. If they differ, or the kernel's older messages \
+             say \"inter CPU skew\", the kernel is right",
+        )
+        .then_fix("if not,", check.into())
+        .then_fix("if the kernel is right:", synchronise(document))
+        .or_unless_impossible(
+            "only if the counters are synchronised and the rate is steady:",
+            &no_watchdog(document),
+        )
+    } else {
+        Fix::from(check)
+            .then_fix("if the kernel is right:", host_or_firmware_fix(document))
+            .or_unless_impossible("only if the rate is steady:", &no_watchdog(document))
+    };
     let Some(when) = document.skew_after_resume() else {
         return fix;
     };
@@ -375,6 +395,16 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
         ),
         "if it comes without one:",
     )
+}
+
+/// Whether the kernel's watchdog may have rejected the TSC for counters that differ. From Linux 7.1
+/// it compares those of all CPUs, too, and its last message does not say which of its checks has
+/// failed (`watchdog_check_result` in `kernel/time/clocksource.c`).
+fn may_be_warp(document: &Document) -> bool {
+    document.is_kernel_at_least(7, 1) != Some(false)
+        && document
+            .rejection()
+            .is_none_or(|rejection| rejection.cause == Cause::Watchdog)
 }
 
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors

@@ -110,6 +110,9 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Delay => {
             "the kernel could not read its clocks fast enough to compare the TSC with another one"
         }
+        Cause::Watchdog if document.is_kernel_at_least(7, 1) == Some(true) => {
+            "the kernel's watchdog rejected the TSC, for its rate or for counters that differ"
+        }
         Cause::Watchdog => {
             "the kernel could not confirm the TSC's rate by another clock, for a reason that its \
              log does not give"
@@ -412,11 +415,15 @@ impl Explained for Code {
             },
             Self::Watchdog => Explanation {
                 code,
-                summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
+                summary: "The kernel's watchdog has rejected the TSC, and the log does not say why \
+                          (slow).",
                 text: "The kernel's log no longer has the messages that state the difference; \
                        older logs may have them: systemd's journal, or the files of the system's \
-                       log. The fix is the same as for a measured difference: `tickline explain \
-                       tsc_skew`.",
+                       log. Up to Linux 7.0 the TSC's rate differed from another clock's, or could \
+                       not be measured: `tickline explain tsc_skew`. From Linux 7.1 the watchdog \
+                       also rejects counters that differ between CPUs, for which there is no \
+                       override: `tickline explain tsc_warp`. So compare the counters first \
+                       (`tickline warp`).",
                 more: &[Commands(&[
                     "sudo journalctl -k | grep -iE 'tsc|clocksource'",
                     "sudo grep -iE 'tsc|clocksource' /var/log/kern.log* /var/log/messages*",

@@ -343,6 +343,39 @@ fn the_words_of_the_watchdog_since_linux_7_1_are_understood() {
     }
 }
 
+/// From Linux 7.1 the watchdog also compares the CPUs' counters. Symptom: "could not confirm the
+/// TSC's rate", and `tsc=nowatchdog` for a steady rate, which counters that differ have, too.
+#[test]
+fn the_last_message_of_the_new_watchdog_may_stand_for_a_warp() {
+    let found_unstable = "TSC found unstable after boot, most likely due to broken BIOS.";
+    for (hypervisor, repair) in [("none", "firmware"), ("kvm", "on the host: compare")] {
+        for message in [MARKED_BY_WATCHDOG, found_unstable] {
+            let finding = machine_on_hpet_without_tsc()
+                .log(&[message])
+                .kernel("7.1.5")
+                .hypervisor(hypervisor)
+                .first("tsc_watchdog");
+            finding
+                .says("for its rate or for counters that differ")
+                .fix_begins("compare the counters: `tickline warp`")
+                .fix_has_in_order("if the kernel is right: ", repair)
+                .fix_has_in_order(
+                    "only if the counters are synchronised and the rate is steady: ",
+                    "boot with tsc=nowatchdog",
+                )
+                .fix_has("and ends the one at run time");
+        }
+    }
+}
+
+/// The watchdog of an unknown kernel may be the new one.
+#[test]
+fn an_unknown_kernels_watchdog_is_not_ended_before_the_counters_are_compared() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_BY_WATCHDOG]);
+    let finding = machine.kernel("unknown").first("tsc_watchdog");
+    finding.fix_begins("compare the counters: `tickline warp`");
+}
+
 #[test]
 fn a_timeout_of_the_new_watchdog_rejects_nothing() {
     let timeout = "clocksource: Watchdog remote CPU 3 read timed out";
