@@ -62,12 +62,7 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
             );
         }
     }
-    if blames_stopping_hpet(document) {
-        finding = finding.seen(
-            "the processor is of a kind whose hpet stops in deep idle states \
-             (https://bugzilla.kernel.org/show_bug.cgi?id=203183)",
-        );
-    }
+    finding = finding.seen_all(stopping_hpet(document));
     // The kernel's verdict may be old, so also show the present comparison.
     let counters = document.counters_in_words();
     if !counters.is_empty() {
@@ -151,8 +146,15 @@ fn fix_for(cause: Cause, document: &Document) -> Fix {
     }
 }
 
-/// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps
-/// time with it.
+/// The evidence that hpet is the broken clock; `None` if it is not known to be.
+fn stopping_hpet(document: &Document) -> Option<String> {
+    let text = "the processor is of a kind whose hpet stops in deep idle states \
+                (https://bugzilla.kernel.org/show_bug.cgi?id=203183)";
+    blames_stopping_hpet(document).then(|| text.to_owned())
+}
+
+/// Whether the kernel has, or may have, rejected the TSC by an hpet that stops in deep idle states,
+/// and keeps time with it.
 fn blames_stopping_hpet(document: &Document) -> bool {
     let by_watchdog = document
         .rejection()
@@ -202,20 +204,26 @@ fn unexplained(name: &str, document: &Document) -> Finding {
         .seen_all(failures)
         .fix(fix);
     }
+    let stops = if blames_stopping_hpet(document) {
+        ", which stops in deep idle states on this processor"
+    } else {
+        ""
+    };
     let finding = if is_listed {
         Finding::slow(
             Code::Unstable,
-            format!("the kernel has marked the TSC unstable, and keeps time with {name}"),
+            format!("the kernel has marked the TSC unstable, and keeps time with {name}{stops}"),
         )
     } else {
         Finding::slow(
             Code::Missing,
-            format!("the kernel does not offer tsc, and keeps time with {name}"),
+            format!("the kernel does not offer tsc, and keeps time with {name}{stops}"),
         )
     };
     finding
         .seen(format!("current_clocksource is {name}"))
         .seen(offer)
+        .seen_all(stopping_hpet(document))
         .seen(if has_log {
             "the kernel's log does not say why, or no longer does"
         } else {
@@ -239,6 +247,7 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Findi
         format!("the kernel keeps time with {name}; whether it would accept tsc is unknown"),
     )
     .seen(format!("current_clocksource is {name}"))
+    .seen_all(stopping_hpet(document))
     .fix(fix)
 }
 
@@ -265,6 +274,9 @@ fn fix_for_missing(document: &Document) -> Fix {
     }
     if document.lacks_tsc_frequency() {
         return shared_fixes::trust_tsc(document);
+    }
+    if blames_stopping_hpet(document) {
+        return shared_fixes::without_hpet(document);
     }
     shared_fixes::host_fix(document).unwrap_or_else(|| shared_fixes::trust_tsc(document))
 }

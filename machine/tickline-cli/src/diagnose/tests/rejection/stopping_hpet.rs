@@ -33,6 +33,27 @@ fn an_hpet_that_stops_is_named_and_disabled() {
     }
 }
 
+/// Symptom: without a message of the kernel `tsc=reliable` was the fix, and nothing named hpet.
+#[test]
+fn an_hpet_that_stops_is_named_without_a_message_of_the_kernel() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let machine = machine.kernel("5.3.0").cpu(WHISKEY_LAKE);
+    let listed = machine.clone().offers("hpet acpi_pm tsc");
+    for (machine, code) in [
+        (machine.clone(), "tsc_missing"),
+        (machine.log_unreadable(), "tsc_missing"),
+        (listed.clone(), "tsc_unstable"),
+        (listed.log_unreadable(), "tsc_unstable"),
+    ] {
+        machine
+            .first(code)
+            .says("hpet, which stops in deep idle states on this processor")
+            .shows("id=203183")
+            .fix_has_in_order("echo acpi_pm", "boot with hpet=disable")
+            .fix_lacks("tsc=reliable");
+    }
+}
+
 /// `doctor --fix` makes the switch that a fix names.
 #[test]
 fn the_fix_for_an_hpet_that_stops_names_the_clock_in_its_place() {
