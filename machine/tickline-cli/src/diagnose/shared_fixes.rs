@@ -408,18 +408,24 @@ fn may_be_warp(document: &Document) -> bool {
 }
 
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
-/// of generations 8 to 11 and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
-/// `arch/x86/kernel/early-quirks.c`). Linux 5.16 tests each processor for such a state
-/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`).
+/// of generations 8 to 12, and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
+/// `arch/x86/kernel/early-quirks.c`). Linux 5.15 tests each processor for such a state
+/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc), so an hpet that it
+/// uses does not stop, unless `hpet=force` asks for it.
 pub(super) fn has_stopping_hpet(document: &Document) -> bool {
-    const GEMINI_LAKE: [&str; 6] = ["J4005", "J4105", "J5005", "N4000", "N4100", "N5000"];
+    /// Gemini Lake with its refresh; Celeron and Pentium of Whiskey Lake and Comet Lake; Xeon E of
+    /// Coffee Lake.
+    const OTHER_NAMES: [&str; 20] = [
+        "J4005", "J4105", "J5005", "N4000", "N4100", "N5000", "J4025", "J4125", "J5040", "N4020",
+        "N4120", "N5030", "4205U", "4305U", "5405U", "5205U", "5305U", "6405U", "E-21", "E-22",
+    ];
     let is_used =
-        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 16) == Some(false);
+        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 15) == Some(false);
     if document.machine.is_guest() == Some(true) || !is_used {
         return false;
     }
     let cpu = document.machine.cpu.as_deref().unwrap_or_default();
-    if GEMINI_LAKE.iter().any(|model| cpu.contains(model)) {
+    if OTHER_NAMES.iter().any(|name| cpu.contains(name)) {
         return true;
     }
     let models = ["i3-", "i5-", "i7-", "i9-"]
@@ -427,12 +433,15 @@ pub(super) fn has_stopping_hpet(document: &Document) -> bool {
         .filter_map(|family| Some(cpu.split_once(family)?.1));
     models.into_iter().any(|model| {
         let digits: String = model.chars().take_while(char::is_ascii_digit).collect();
-        // i7-8565U, i7-10510U; generation 10 and 11 also have names of four digits, as i7-1065G7.
+        // i7-8565U, i7-10510U; from generation 10 on there are also names of four digits, as
+        // i7-1065G7.
         match digits.len() {
-            4 => ["8", "9", "10", "11"]
+            4 => ["8", "9", "10", "11", "12"]
                 .iter()
                 .any(|start| digits.starts_with(start)),
-            5 => ["10", "11"].iter().any(|start| digits.starts_with(start)),
+            5 => ["10", "11", "12"]
+                .iter()
+                .any(|start| digits.starts_with(start)),
             _ => false,
         }
     })
@@ -465,9 +474,9 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
     }
     let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
     let later = if document.is_kernel_at_least(5, 4) == Some(false) {
-        "from 5.4 for Coffee Lake, from 5.16 for every processor with this fault"
+        "from 5.4 for some of Coffee Lake, from 5.15 for every processor with this fault"
     } else {
-        "from 5.16"
+        "from 5.15"
     };
     Fix::from("boot with hpet=disable: the kernel then uses the TSC, and checks it by acpi_pm")
         .or(format!(
