@@ -133,11 +133,7 @@ fn fix_for(cause: Cause, document: &Document) -> Fix {
         Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
         Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
         Cause::NoFrequency => shared_fixes::trust_tsc(document),
-        // It names a parameter for each of the two idle drivers, one of which is in use.
-        Cause::Halts => {
-            Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
-                .then("the TSC of newer processors does not stop")
-        }
+        Cause::Halts => keep_running(document),
         Cause::VaryingRate => Fix::none(
             "the TSC's rate changes with the processor's, so the kernel's verdict is right",
         ),
@@ -151,6 +147,23 @@ fn stopping_hpet(document: &Document) -> Option<String> {
     let text = "the processor is of a kind whose hpet stops in deep idle states \
                 (https://bugzilla.kernel.org/show_bug.cgi?id=203183)";
     blames_stopping_hpet(document).then(|| text.to_owned())
+}
+
+/// The fix for a TSC that stops when a CPU sleeps. The kernel takes one that is not invariant for
+/// such a TSC, and in a guest the hypervisor may hide that it is invariant.
+fn keep_running(document: &Document) -> Fix {
+    if document.machine.is_guest() == Some(true) {
+        return shared_fixes::invariant_tsc(document);
+    }
+    let reason = document.rejection().map(|rejection| rejection.reason);
+    // The chipset enters C1E from C1, so a limit of the states does not prevent it.
+    let fix = if reason.is_some_and(|reason| reason.contains("C1E")) {
+        Fix::from("switch C1E off in the firmware's settings (BIOS), which costs power")
+    } else {
+        // A parameter for each of the two idle drivers, one of which is in use.
+        Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
+    };
+    fix.then("the TSC of newer processors does not stop")
 }
 
 /// Whether the kernel has, or may have, rejected the TSC by an hpet that stops in deep idle states,
@@ -333,10 +346,11 @@ impl Explained for Code {
             Self::Halts => Explanation {
                 code,
                 summary: "The TSC stops when a CPU sleeps (slow).",
-                text: "The kernel has seen that the processor's counter does not run in deep power \
-                       states, and keeps time with a slower clock. This happens on processors of \
-                       about 15 years ago. Without deep sleep states the counter would run on, but \
-                       the CPU would use more power.",
+                text: "By CPUID the processor's counter may not run in deep power states, so the \
+                       kernel keeps time with a slower clock. This happens on processors of about \
+                       15 years ago. Without deep sleep states the counter would run on, but the \
+                       CPU would use more power. In a guest, usually the hypervisor hides an \
+                       invariant TSC: the host must show it.",
                 more: &[],
             },
             Self::Missing => Explanation {

@@ -284,6 +284,36 @@ fn a_tsc_that_halts_runs_if_the_processor_does_not_sleep_deeply() {
     finding.fix_has("processor.max_cstate=1 intel_idle.max_cstate=1");
 }
 
+/// The kernel concludes from a hidden bit of CPUID that the TSC halts. Symptom: a limit of the
+/// guest's sleep states, which do not stop the host's TSC.
+#[test]
+fn in_a_guest_the_host_shows_that_the_tsc_does_not_halt() {
+    let halts = "tsc: Marking TSC unstable due to TSC halts in idle";
+    for (hypervisor, fix) in [
+        ("bhyve", "on the host: let the hypervisor show"),
+        ("kvm", "on the host: start QEMU"),
+    ] {
+        let machine = machine_on_hpet_without_tsc().log(&[halts]);
+        let machine = machine.hypervisor(hypervisor).tsc_not_invariant();
+        machine
+            .first("tsc_halts")
+            .fix_begins(fix)
+            .fix_lacks("max_cstate");
+    }
+}
+
+/// Symptom: `max_cstate=1`, but the chipset enters C1E from C1.
+#[test]
+fn a_tsc_that_halts_in_c1e_runs_if_the_firmware_switches_that_off() {
+    let halts = "Marking TSC unstable due to TSC halt in AMD C1E";
+    let finding = machine_on_hpet_without_tsc()
+        .log(&[halts])
+        .first("tsc_halts");
+    finding
+        .fix_begins("switch C1E off in the firmware's settings")
+        .fix_lacks("max_cstate");
+}
+
 #[test]
 fn each_code_about_the_tsc_has_a_machine() {
     let rejected = |reason: &str| {
