@@ -32,6 +32,10 @@ const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog
                                    `tickline warp` finds the counters of all CPUs synchronised, \
                                    and the machine stays on its host";
 
+/// The condition of each override if the kernel's reason is unknown: it may have measured a warp.
+const NO_WARP: &str = "no message of the kernel (sudo dmesg) says that counters differ: a warp, an \
+                       inter CPU skew, or a backwards TSC";
+
 /// The look at the clocksources that the kernel offers, if they are unknown.
 pub(super) fn see_offer() -> Fix {
     format!("see what it would accept: {SHOW_AVAILABLE}").into()
@@ -193,8 +197,11 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
     };
     // `Documentation/admin-guide/kernel-parameters.txt`
     let clocksource = clocksource_tsc(document);
-    let parameters =
+    let mut parameters =
         format!("boot with tsc=reliable {clocksource} ({kernel}), {RELIABLE_ONLY_WHERE}");
+    if document.rejection().is_none() {
+        parameters += &format!(", and {NO_WARP}");
+    }
     after_decision(parameters.into(), document)
 }
 
@@ -222,10 +229,13 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
     } else {
         ""
     };
-    let newer = format!(
+    let mut newer = format!(
         "boot with tsc=nowatchdog {clocksource} (kernel 5.2 or later), which leaves the kernel's \
          comparison of the CPUs' counters at boot in force{at_run_time}"
     );
+    if document.rejection().is_none() {
+        newer += &format!(": use it only if {NO_WARP}");
+    }
     match document.is_kernel_at_least(5, 2) {
         Some(true) => after_decision(newer.into(), document),
         Some(false) => trust_tsc(document),

@@ -138,6 +138,11 @@ fn fix_for(cause: Cause, document: &Document) -> Fix {
             "the TSC's rate changes with the processor's, so the kernel's verdict is right",
         ),
         Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", document),
+        // Hyper-V has not promised that the TSC's rate survives a move to another host
+        // (`ms_hyperv_init_platform` in `arch/x86/kernel/cpu/mshyperv.c`).
+        Cause::Other if is_reason("running on Hyper-V", document) => {
+            shared_fixes::invariant_tsc(document)
+        }
         Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, document),
     }
 }
@@ -149,15 +154,21 @@ fn stopping_hpet(document: &Document) -> Option<String> {
     blames_stopping_hpet(document).then(|| text.to_owned())
 }
 
+/// Whether the kernel's reason for its rejection of the TSC has this part.
+fn is_reason(part: &str, document: &Document) -> bool {
+    document
+        .rejection()
+        .is_some_and(|rejection| rejection.reason.contains(part))
+}
+
 /// The fix for a TSC that stops when a CPU sleeps. The kernel takes one that is not invariant for
 /// such a TSC, and in a guest the hypervisor may hide that it is invariant.
 fn keep_running(document: &Document) -> Fix {
     if document.machine.is_guest() == Some(true) {
         return shared_fixes::invariant_tsc(document);
     }
-    let reason = document.rejection().map(|rejection| rejection.reason);
     // The chipset enters C1E from C1, so a limit of the states does not prevent it.
-    let fix = if reason.is_some_and(|reason| reason.contains("C1E")) {
+    let fix = if is_reason("C1E", document) {
         Fix::from("switch C1E off in the firmware's settings (BIOS), which costs power")
     } else {
         // A parameter for each of the two idle drivers, one of which is in use.
