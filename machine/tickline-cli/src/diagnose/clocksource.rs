@@ -403,9 +403,12 @@ fn xen(document: &Document) -> Finding {
     )
     .seen("current_clocksource is xen");
     if document.are_unsynchronised() {
-        return finding.fix(
-            Fix::none("the counters are unsynchronised").then("use another type of instance"),
-        );
+        let help = if document.machine.cloud.is_some() {
+            "use another type of instance"
+        } else {
+            "the finding counters_unsynchronised says what can be done about the counters"
+        };
+        return finding.fix(Fix::none("the counters are unsynchronised").then(help));
     }
     let finding = finding.seen_all(tsc::rejection_evidence(document));
     let accepts_tsc = document.accepts_tsc();

@@ -32,6 +32,10 @@ const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog
                                    `tickline warp` finds the counters of all CPUs synchronised, \
                                    and the machine stays on its host";
 
+/// The condition of each override if the kernel's reason is unknown: it may have measured a warp.
+const NO_WARP: &str = "no message of the kernel (sudo dmesg) says that counters differ: a warp, an \
+                       inter CPU skew, or a backwards TSC";
+
 /// The look at the clocksources that the kernel offers, if they are unknown.
 pub(super) fn see_offer() -> Fix {
     format!("see what it would accept: {SHOW_AVAILABLE}").into()
@@ -173,11 +177,12 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
 /// Makes the kernel trust a TSC that it doubts. If the TSC's rate depends on power states, the
 /// kernel is right, and there is no fix.
 pub(super) fn trust_tsc(document: &Document) -> Fix {
-    if document.has_invariant_tsc() == Some(false) {
-        return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
-    }
+    // A kernel without the frequency doubts nothing.
     if document.lacks_tsc_frequency() {
         return state_frequency(document);
+    }
+    if document.has_invariant_tsc() == Some(false) {
+        return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
     if document.has_parameter("tsc=reliable") {
         return Fix::none("the kernel's command line has tsc=reliable already");
@@ -192,8 +197,11 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
     };
     // `Documentation/admin-guide/kernel-parameters.txt`
     let clocksource = clocksource_tsc(document);
-    let parameters =
+    let mut parameters =
         format!("boot with tsc=reliable {clocksource} ({kernel}), {RELIABLE_ONLY_WHERE}");
+    if document.rejection().is_none() {
+        parameters += &format!(", and {NO_WARP}");
+    }
     after_decision(parameters.into(), document)
 }
 
@@ -216,10 +224,19 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
         return Fix::none("the kernel's command line has tsc=nowatchdog already");
     }
     let clocksource = clocksource_tsc(document);
-    let newer = format!(
+    // The watchdog itself compares the counters since Linux 7.1.
+    let at_run_time = if document.is_kernel_at_least(7, 1) == Some(true) {
+        ", and ends the one at run time"
+    } else {
+        ""
+    };
+    let mut newer = format!(
         "boot with tsc=nowatchdog {clocksource} (kernel 5.2 or later), which leaves the kernel's \
-         comparison of the CPUs' counters at boot in force"
+         comparison of the CPUs' counters at boot in force{at_run_time}"
     );
+    if document.rejection().is_none() {
+        newer += &format!(": use it only if {NO_WARP}");
+    }
     match document.is_kernel_at_least(5, 2) {
         Some(true) => after_decision(newer.into(), document),
         Some(false) => trust_tsc(document),
@@ -233,20 +250,49 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
 }
 
 /// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
-/// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
-/// bd35c77e32e4).
+/// told. The rate of a TSC that is not invariant may vary, so nobody can state it.
 fn state_frequency(document: &Document) -> Fix {
-    if let Some(word) = document.last_parameter("tsc_early_khz=") {
-        return Fix::none(&format!("the kernel's command line has {word} already"));
+    // The kernel takes 0 for no statement.
+    let stated = document
+        .last_parameter(EARLY_KHZ)
+        .filter(|word| word.strip_prefix(EARLY_KHZ) != Some("0"));
+    let why_not = if document.has_invariant_tsc() == Some(false) {
+        "by CPUID the TSC is not invariant: its rate may vary, so a stated frequency does not help"
+            .to_owned()
+    } else if let Some(word) = stated {
+        format!("the kernel's command line has {word} already")
+    } else {
+        let fix = after_decision(state_frequency_by_parameter(document), document);
+        return or_each(fix, &frequency_by_host(document));
+    };
+    match frequency_by_host(document).as_slice() {
+        [] => Fix::none(&why_not),
+        [first, others @ ..] => or_each(Fix::from(*first), others),
     }
+}
+
+/// Adds each text as an alternative.
+fn or_each(fix: Fix, texts: &[&str]) -> Fix {
+    texts
+        .iter()
+        .fold(fix, |fix, text| fix.or(format!("or {text}")))
+}
+
+/// The parameter that stands in for the kernel's first calibration (Linux 5.8, commit
+/// bd35c77e32e4).
+const EARLY_KHZ: &str = "tsc_early_khz=";
+
+fn state_frequency_by_parameter(document: &Document) -> Fix {
     let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let khz = if is_measurable {
+    let mut khz = if let Some(khz) = khz_by_hypervisor(document) {
+        format!("{EARLY_KHZ}{khz}")
+    } else if is_measurable {
         document.clock.frequency_hz.map_or_else(
             || {
                 "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
                     .to_owned()
             },
-            |hz| format!("tsc_early_khz={}", hz / 1_000),
+            |hz| format!("{EARLY_KHZ}{}", hz / 1_000),
         )
     } else if document.machine.is_guest() == Some(true) {
         "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
@@ -257,34 +303,59 @@ fn state_frequency(document: &Document) -> Fix {
          coarse to measure it"
             .to_owned()
     };
+    if let Some(word) = document.last_parameter(EARLY_KHZ) {
+        khz += &format!(", in place of `{word}`");
+    }
     let kernel = match document.machine.kernel.as_deref() {
         Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
             format!("with a kernel 5.8 or later: this one is {older}")
         }
         _ => "kernel 5.8 or later".to_owned(),
     };
-    let fix = Fix::from(format!(
+    Fix::from(format!(
         "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
-    ));
-    let fix = after_decision(fix, document);
+    ))
+}
+
+/// The TSC's frequency that the hypervisor states by CPUID leaf 4000_0010h, kHz.
+fn khz_by_hypervisor(document: &Document) -> Option<u32> {
+    document.machine.cpuid.as_ref()?.hypervisor_khz
+}
+
+/// How a guest's kernel gets the TSC's frequency from its host, or a clock that needs none.
+fn frequency_by_host(document: &Document) -> Vec<&'static str> {
     if document.machine.is_guest() != Some(true) {
-        return fix;
+        return Vec::new();
     }
-    let fix = fix.or(
-        "or use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
-         host,+invtsc)",
-    );
-    if matches!(
+    let is_invariant = document.has_invariant_tsc() != Some(false);
+    let mut ways = Vec::new();
+    if !is_invariant {
+        ways.push(
+            "use a host that shows an invariant TSC and states its frequency by CPUID (leaf 15h or \
+             4000_0010h; QEMU: -cpu host,+invtsc)",
+        );
+    } else if khz_by_hypervisor(document).is_none() {
+        ways.push(
+            "use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
+             host,+invtsc)",
+        );
+    }
+    let has_kvm_clock = matches!(
         document.machine.hypervisor,
         Some(Hypervisor::Kvm | Hypervisor::Firecracker)
-    ) {
-        fix.or(
-            "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the \
-             frequency from kvm-clock",
-        )
-    } else {
-        fix
+    );
+    if has_kvm_clock && is_invariant {
+        ways.push(
+            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the frequency \
+             from kvm-clock",
+        );
+    } else if has_kvm_clock {
+        ways.push(
+            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it keeps time with \
+             kvm-clock, which needs no invariant TSC",
+        );
     }
+    ways
 }
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
@@ -297,14 +368,28 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     }
     let limit_ppm = document.watchdog_limit_ppm();
     let clock = document.clocksource().unwrap_or("the kernel's clock");
-    let fix = Fix::from(format!(
+    let check = format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
          measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
-    ))
-    .then_fix("if the kernel is right:", host_or_firmware_fix(document))
-    .or_unless_impossible("only if the rate is steady:", &no_watchdog(document));
+    );
+    let fix = if may_be_warp(document) {
+        Fix::from(
+            "compare the counters: `tickline warp`. If they differ, or the kernel's older messages \
+             say \"inter CPU skew\", the kernel is right",
+        )
+        .then_fix("if not,", check.into())
+        .then_fix("if the kernel is right:", synchronise(document))
+        .or_unless_impossible(
+            "only if the counters are synchronised and the rate is steady:",
+            &no_watchdog(document),
+        )
+    } else {
+        Fix::from(check)
+            .then_fix("if the kernel is right:", host_or_firmware_fix(document))
+            .or_unless_impossible("only if the rate is steady:", &no_watchdog(document))
+    };
     let Some(when) = document.skew_after_resume() else {
         return fix;
     };
@@ -323,19 +408,35 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     )
 }
 
+/// Whether the kernel's watchdog may have rejected the TSC for counters that differ. From Linux 7.1
+/// it compares those of all CPUs, too, and its last message does not say which of its checks has
+/// failed (`watchdog_check_result` in `kernel/time/clocksource.c`).
+fn may_be_warp(document: &Document) -> bool {
+    document.is_kernel_at_least(7, 1) != Some(false)
+        && document
+            .rejection()
+            .is_none_or(|rejection| rejection.cause == Cause::Watchdog)
+}
+
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
-/// of generations 8 to 11 and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
-/// `arch/x86/kernel/early-quirks.c`). Linux 5.16 tests each processor for such a state
-/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`).
+/// of generations 8 to 12, and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
+/// `arch/x86/kernel/early-quirks.c`). Linux 5.15 tests each processor for such a state
+/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc), so an hpet that it
+/// uses does not stop, unless `hpet=force` asks for it.
 pub(super) fn has_stopping_hpet(document: &Document) -> bool {
-    const GEMINI_LAKE: [&str; 6] = ["J4005", "J4105", "J5005", "N4000", "N4100", "N5000"];
+    /// Gemini Lake with its refresh; Celeron and Pentium of Whiskey Lake and Comet Lake; Xeon E of
+    /// Coffee Lake.
+    const OTHER_NAMES: [&str; 20] = [
+        "J4005", "J4105", "J5005", "N4000", "N4100", "N5000", "J4025", "J4125", "J5040", "N4020",
+        "N4120", "N5030", "4205U", "4305U", "5405U", "5205U", "5305U", "6405U", "E-21", "E-22",
+    ];
     let is_used =
-        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 16) == Some(false);
+        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 15) == Some(false);
     if document.machine.is_guest() == Some(true) || !is_used {
         return false;
     }
     let cpu = document.machine.cpu.as_deref().unwrap_or_default();
-    if GEMINI_LAKE.iter().any(|model| cpu.contains(model)) {
+    if OTHER_NAMES.iter().any(|name| cpu.contains(name)) {
         return true;
     }
     let models = ["i3-", "i5-", "i7-", "i9-"]
@@ -343,12 +444,15 @@ pub(super) fn has_stopping_hpet(document: &Document) -> bool {
         .filter_map(|family| Some(cpu.split_once(family)?.1));
     models.into_iter().any(|model| {
         let digits: String = model.chars().take_while(char::is_ascii_digit).collect();
-        // i7-8565U, i7-10510U; generation 10 and 11 also have names of four digits, as i7-1065G7.
+        // i7-8565U, i7-10510U; from generation 10 on there are also names of four digits, as
+        // i7-1065G7.
         match digits.len() {
-            4 => ["8", "9", "10", "11"]
+            4 => ["8", "9", "10", "11", "12"]
                 .iter()
                 .any(|start| digits.starts_with(start)),
-            5 => ["10", "11"].iter().any(|start| digits.starts_with(start)),
+            5 => ["10", "11", "12"]
+                .iter()
+                .any(|start| digits.starts_with(start)),
             _ => false,
         }
     })
@@ -381,9 +485,9 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
     }
     let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
     let later = if document.is_kernel_at_least(5, 4) == Some(false) {
-        "from 5.4 for Coffee Lake, from 5.16 for every processor with this fault"
+        "from 5.4 for some of Coffee Lake, from 5.15 for every processor with this fault"
     } else {
-        "from 5.16"
+        "from 5.15"
     };
     Fix::from("boot with hpet=disable: the kernel then uses the TSC, and checks it by acpi_pm")
         .or(format!(

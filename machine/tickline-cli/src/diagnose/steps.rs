@@ -227,7 +227,7 @@ mod tests {
     use crate::document::kernel_log::rejection;
 
     /// One message of each kind.
-    const REJECTIONS: [&str; 16] = [
+    const REJECTIONS: [&str; 18] = [
         "TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.",
         "clocksource: Override clocksource tsc is unstable and not HRT compatible - cannot switch while in HRT/NOHZ mode",
         "clocksource: Marking clocksource tsc unstable due to inter CPU skew",
@@ -235,9 +235,11 @@ mod tests {
         "clocksource: CPU0       2188104120031 < CPU17       2188104121999 (cycles)",
         "clocksource: Watchdog                    hpet interval:        499958332ns",
         "clocksource: Clocksource                  tsc interval:        500987654ns",
+        "clocksource: Clocksource            tsc-early interval:        503987654ns",
         "clocksource:         CPUs 1-3 behind CPU 0 for clocksource tsc.",
         "clocksource:         CPUs 5 ahead of CPU 0 for clocksource tsc.",
         "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
+        "TSC warped randomly between CPUs",
         "tsc: Marking TSC unstable due to boot parameter",
         "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:",
         "clocksource:    Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet' interval of 503029760 ns (503 ms)",

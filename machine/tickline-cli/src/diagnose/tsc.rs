@@ -62,12 +62,7 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
             );
         }
     }
-    if blames_stopping_hpet(document) {
-        finding = finding.seen(
-            "the processor is of a kind whose hpet stops in deep idle states \
-             (https://bugzilla.kernel.org/show_bug.cgi?id=203183)",
-        );
-    }
+    finding = finding.seen_all(stopping_hpet(document));
     // The kernel's verdict may be old, so also show the present comparison.
     let counters = document.counters_in_words();
     if !counters.is_empty() {
@@ -110,6 +105,9 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Delay => {
             "the kernel could not read its clocks fast enough to compare the TSC with another one"
         }
+        Cause::Watchdog if document.is_kernel_at_least(7, 1) == Some(true) => {
+            "the kernel's watchdog rejected the TSC, for its rate or for counters that differ"
+        }
         Cause::Watchdog => {
             "the kernel could not confirm the TSC's rate by another clock, for a reason that its \
              log does not give"
@@ -135,21 +133,52 @@ fn fix_for(cause: Cause, document: &Document) -> Fix {
         Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
         Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
         Cause::NoFrequency => shared_fixes::trust_tsc(document),
-        // It names a parameter for each of the two idle drivers, one of which is in use.
-        Cause::Halts => {
-            Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
-                .then("the TSC of newer processors does not stop")
-        }
+        Cause::Halts => keep_running(document),
         Cause::VaryingRate => Fix::none(
             "the TSC's rate changes with the processor's, so the kernel's verdict is right",
         ),
         Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", document),
+        // Hyper-V has not promised that the TSC's rate survives a move to another host
+        // (`ms_hyperv_init_platform` in `arch/x86/kernel/cpu/mshyperv.c`).
+        Cause::Other if is_reason("running on Hyper-V", document) => {
+            shared_fixes::invariant_tsc(document)
+        }
         Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, document),
     }
 }
 
-/// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps
-/// time with it.
+/// The evidence that hpet is the broken clock; `None` if it is not known to be.
+fn stopping_hpet(document: &Document) -> Option<String> {
+    let text = "the processor is of a kind whose hpet stops in deep idle states \
+                (https://bugzilla.kernel.org/show_bug.cgi?id=203183)";
+    blames_stopping_hpet(document).then(|| text.to_owned())
+}
+
+/// Whether the kernel's reason for its rejection of the TSC has this part.
+fn is_reason(part: &str, document: &Document) -> bool {
+    document
+        .rejection()
+        .is_some_and(|rejection| rejection.reason.contains(part))
+}
+
+/// The fix for a TSC that stops when a CPU sleeps. The kernel takes one that is not invariant for
+/// such a TSC, and in a guest the hypervisor may hide that it is invariant.
+fn keep_running(document: &Document) -> Fix {
+    if document.machine.is_guest() == Some(true) {
+        return shared_fixes::invariant_tsc(document);
+    }
+    // The chipset enters C1E from C1, so a limit of the states does not prevent it.
+    let fix = if is_reason("C1E", document) {
+        Fix::from("switch C1E off in the firmware's settings (BIOS), which costs power")
+    } else {
+        // A parameter for each of the two idle drivers, one of which is in use.
+        Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
+    };
+    fix.then("the TSC of newer processors does not stop")
+}
+
+/// Whether the kernel has, or may have, rejected the TSC by an hpet that stops in deep idle states,
+/// and keeps time with it.
 fn blames_stopping_hpet(document: &Document) -> bool {
     let by_watchdog = document
         .rejection()
@@ -199,20 +228,26 @@ fn unexplained(name: &str, document: &Document) -> Finding {
         .seen_all(failures)
         .fix(fix);
     }
+    let stops = if blames_stopping_hpet(document) {
+        ", which stops in deep idle states on this processor"
+    } else {
+        ""
+    };
     let finding = if is_listed {
         Finding::slow(
             Code::Unstable,
-            format!("the kernel has marked the TSC unstable, and keeps time with {name}"),
+            format!("the kernel has marked the TSC unstable, and keeps time with {name}{stops}"),
         )
     } else {
         Finding::slow(
             Code::Missing,
-            format!("the kernel does not offer tsc, and keeps time with {name}"),
+            format!("the kernel does not offer tsc, and keeps time with {name}{stops}"),
         )
     };
     finding
         .seen(format!("current_clocksource is {name}"))
         .seen(offer)
+        .seen_all(stopping_hpet(document))
         .seen(if has_log {
             "the kernel's log does not say why, or no longer does"
         } else {
@@ -236,6 +271,7 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Findi
         format!("the kernel keeps time with {name}; whether it would accept tsc is unknown"),
     )
     .seen(format!("current_clocksource is {name}"))
+    .seen_all(stopping_hpet(document))
     .fix(fix)
 }
 
@@ -262,6 +298,9 @@ fn fix_for_missing(document: &Document) -> Fix {
     }
     if document.lacks_tsc_frequency() {
         return shared_fixes::trust_tsc(document);
+    }
+    if blames_stopping_hpet(document) {
+        return shared_fixes::without_hpet(document);
     }
     shared_fixes::host_fix(document).unwrap_or_else(|| shared_fixes::trust_tsc(document))
 }
@@ -318,10 +357,11 @@ impl Explained for Code {
             Self::Halts => Explanation {
                 code,
                 summary: "The TSC stops when a CPU sleeps (slow).",
-                text: "The kernel has seen that the processor's counter does not run in deep power \
-                       states, and keeps time with a slower clock. This happens on processors of \
-                       about 15 years ago. Without deep sleep states the counter would run on, but \
-                       the CPU would use more power.",
+                text: "By CPUID the processor's counter may not run in deep power states, so the \
+                       kernel keeps time with a slower clock. This happens on processors of about \
+                       15 years ago. Without deep sleep states the counter would run on, but the \
+                       CPU would use more power. In a guest, usually the hypervisor hides an \
+                       invariant TSC: the host must show it.",
                 more: &[],
             },
             Self::Missing => Explanation {
@@ -412,11 +452,15 @@ impl Explained for Code {
             },
             Self::Watchdog => Explanation {
                 code,
-                summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
+                summary: "The kernel's watchdog has rejected the TSC, and the log does not say why \
+                          (slow).",
                 text: "The kernel's log no longer has the messages that state the difference; \
                        older logs may have them: systemd's journal, or the files of the system's \
-                       log. The fix is the same as for a measured difference: `tickline explain \
-                       tsc_skew`.",
+                       log. Up to Linux 7.0 the TSC's rate differed from another clock's, or could \
+                       not be measured: `tickline explain tsc_skew`. From Linux 7.1 the watchdog \
+                       also rejects counters that differ between CPUs, for which there is no \
+                       override: `tickline explain tsc_warp`. So compare the counters first \
+                       (`tickline warp`).",
                 more: &[Commands(&[
                     "sudo journalctl -k | grep -iE 'tsc|clocksource'",
                     "sudo grep -iE 'tsc|clocksource' /var/log/kern.log* /var/log/messages*",

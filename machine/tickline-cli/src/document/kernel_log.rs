@@ -2,7 +2,7 @@
 //!
 //! | message | source file |
 //! |---|---|
-//! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.` | `arch/x86/kernel/tsc_sync.c` |
+//! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.`, `TSC warped randomly between CPUs` | `arch/x86/kernel/tsc_sync.c` |
 //! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
 //! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (Linux 5.5 and older: cycles alone) | the same |
@@ -11,7 +11,7 @@
 //! | `CPUs N behind CPU M for clocksource tsc.`, or `ahead of` | `kernel/time/clocksource.c`, `clocksource_verify_percpu` of Linux 5.13 to 7.0 |
 //! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the four above |
 //! | `Marking clocksource tsc unstable due to inter CPU skew`, then `CPUn TICKS < CPUm TICKS (cycles)` | `kernel/time/clocksource.c` since the watchdog was rewritten (Linux 7.1, commit 763aacf86f1b) |
-//! | `Marking clocksource tsc unstable due to frequency skew`, then `Watchdog hpet interval: N ns` and `Clocksource tsc interval: N ns` | the same |
+//! | `Marking clocksource tsc unstable due to frequency skew`, then `Watchdog hpet interval: N ns` and `Clocksource tsc interval: N ns`; early in the boot `tsc-early` in place of `tsc` | the same |
 //! | `PM: suspend entry`, `PM: suspend exit`, `PM: hibernation: hibernation exit`, `ACPI: PM: Waking up from system sleep state S3` | `kernel/power/`, `drivers/acpi/sleep.c` |
 //! | `TSC found unstable after boot` | `kernel/sched/clock.c` |
 //! | `Override clocksource tsc is unstable and not HRT compatible` | `kernel/time/clocksource.c` |
@@ -51,9 +51,13 @@ pub(crate) enum Cause {
     Other,
 }
 
+/// Linux keeps time with `tsc-early` until it has refined the TSC's frequency.
+const TSC_EARLY_INTERVAL: &str = "tsc-early interval: ";
+
 /// Two parts of each message that states a cause by itself, without "Marking TSC unstable".
-const MESSAGES: [(Cause, [&str; 2]); 15] = [
+const MESSAGES: [(Cause, [&str; 2]); 17] = [
     (Cause::Warp, ["cycles TSC warp", "between CPUs"]),
+    (Cause::Warp, ["TSC warped randomly", "between CPUs"]),
     (
         Cause::Warp,
         ["Marking clocksource tsc", "unstable due to inter CPU skew"],
@@ -67,6 +71,7 @@ const MESSAGES: [(Cause, [&str; 2]); 15] = [
     ),
     (Cause::Skew, ["clocksource: Watchdog ", "interval: "]),
     (Cause::Skew, ["clocksource: Clocksource ", "tsc interval: "]),
+    (Cause::Skew, ["clocksource: Clocksource ", TSC_EARLY_INTERVAL]),
     (
         Cause::Skew,
         [
@@ -92,7 +97,7 @@ pub(crate) const ANY_REJECTION: &str = concat!(
     "|(^|[^a-z])tsc.*(unstable|skewed)",
     "|marking (tsc )?unstable",
     "|CPU.*(<|behind|ahead of) CPU.*(cycles|clocksource tsc)",
-    "|clocksource.*(watchdog|tsc) +interval:",
+    "|clocksource.*(watchdog|tsc|tsc-early) +interval:",
     "|clocksource: watchdog .*interval:",
 );
 
@@ -182,11 +187,15 @@ fn newest_skew(log: &[String]) -> Option<(usize, Option<Skew>)> {
 /// The skew whose figures end with this line.
 fn skew_of(before: &str, line: &str) -> Option<Skew> {
     /// The words before the figure of the other clock, and of the TSC in the next line.
-    const TWO_LINES: [[[&str; 2]; 2]; 2] = [
+    const TWO_LINES: [[[&str; 2]; 2]; 3] = [
         [["'", "' wd_nsec: "], ["'tsc", " cs_nsec: "]],
         [
             ["clocksource: Watchdog ", "interval: "],
             ["clocksource: Clocksource ", "tsc interval: "],
+        ],
+        [
+            ["clocksource: Watchdog ", "interval: "],
+            ["clocksource: Clocksource ", TSC_EARLY_INTERVAL],
         ],
     ];
     let in_one_line = || {
@@ -335,9 +344,16 @@ impl Document {
 
     /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm.
     /// The watchdog since Linux 7.1 tolerates 500 ppm of two calibrated clocks, and 4,000 ppm of
-    /// others (`watchdog_check_freq` in `kernel/time/clocksource.c`).
+    /// others, such as `tsc-early` (`watchdog_check_freq` in `kernel/time/clocksource.c`).
     pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
         let log = self.machine.kernel_log.as_deref().unwrap_or_default();
+        let is_early = |line: &String| {
+            line.contains(TSC_EARLY_INTERVAL)
+                || line.contains("clocksource tsc-early unstable due to frequency skew")
+        };
+        if log.iter().any(is_early) {
+            return 4_000;
+        }
         let is_new = log
             .iter()
             .any(|line| line.contains("unstable due to frequency skew"));

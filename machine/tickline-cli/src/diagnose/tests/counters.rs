@@ -151,6 +151,22 @@ fn with_unsynchronised_counters_a_slow_clock_has_no_fix_and_no_gain() {
     }
 }
 
+/// Symptom: "use another type of instance", in a domain of Qubes OS.
+#[test]
+fn only_a_cloud_has_other_types_of_instances() {
+    const OTHER_TYPE: &str = "use another type of instance";
+    let machine = good_machine()
+        .system_call_answers()
+        .counters_differ()
+        .clocksource("xen")
+        .hypervisor("xen");
+    let on_ec2 = machine.clone().cloud("ec2_xen");
+    on_ec2.finding("xen_clocksource").fix_has(OTHER_TYPE);
+    machine.clone().finding(CODE);
+    let finding = machine.finding("xen_clocksource");
+    finding.fix_lacks(OTHER_TYPE).fix_has(CODE);
+}
+
 /// Symptom: no machine could have the finding, because the rule compared the counter with a system
 /// call that reads the same trapped counter.
 #[test]

@@ -511,6 +511,65 @@ fn a_guest_may_get_the_frequency_from_its_host() {
     first("kvm").fix_has(BY_CPUID).fix_has(BY_KVM_CLOCK);
 }
 
+/// QEMU shows no invariant TSC unless it is asked to. Symptom: "none: by CPUID the TSC is not
+/// invariant, so the kernel's doubts are right".
+#[test]
+fn a_guest_without_a_frequency_and_an_invariant_tsc_needs_its_host_or_kvm_clock() {
+    const BY_KVM_CLOCK: &str = "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it \
+        keeps time with kvm-clock";
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let first = |hypervisor| {
+        let machine = guest_without_tsc(hypervisor).log(&[marked]);
+        machine.tsc_not_invariant().first("tsc_unstable")
+    };
+    for hypervisor in ["kvm", "firecracker"] {
+        first(hypervisor)
+            .fix_begins("use a host that shows an invariant TSC and states its frequency")
+            .fix_has(BY_KVM_CLOCK)
+            .fix_lacks("tsc_early_khz");
+    }
+    let finding = first("bhyve");
+    finding
+        .fix_begins("use a host that shows an invariant TSC")
+        .fix_lacks("kvm-clock");
+}
+
+/// Symptom: "the kernel's doubts are right", of a kernel that only lacked the frequency.
+#[test]
+fn on_bare_metal_a_varying_rate_is_not_stated() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let machine = guest_without_tsc("none").log(&[marked]);
+    let finding = machine.tsc_not_invariant().first("tsc_unstable");
+    finding
+        .has_no_fix()
+        .fix_has("its rate may vary, so a stated frequency does not help");
+}
+
+#[test]
+fn a_frequency_that_the_hypervisor_states_is_told_to_the_kernel() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let machine = guest_without_tsc("kvm").log(&[marked]).with(|document| {
+        let cpuid = document.machine.cpuid.as_mut().expect("CPUID");
+        cpuid.hypervisor_khz = Some(2_400_000);
+    });
+    let finding = machine.first("tsc_unstable");
+    finding
+        .fix_has("boot with tsc_early_khz=2400000")
+        .fix_lacks("use a host that states the frequency");
+}
+
+/// Symptom: "none: the kernel's command line has tsc_early_khz=0 already".
+#[test]
+fn a_stated_frequency_of_0_is_replaced() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let stated = |word| {
+        let machine = guest_without_tsc("none").log(&[marked]);
+        machine.command_line(word).first("tsc_unstable")
+    };
+    stated("tsc_early_khz=0").fix_has("tsc_early_khz=2596120, in place of `tsc_early_khz=0`");
+    stated("tsc_early_khz=2596120").has_no_fix();
+}
+
 /// A hypervisor may hide from CPUID, but its firmware has a name.
 #[test]
 fn a_product_of_a_hypervisor_is_a_guest() {

@@ -83,6 +83,43 @@ fn a_reason_that_is_not_known_is_not_overruled_before_it_is_understood() {
         );
 }
 
+/// The reason concerns each guest of Hyper-V. Symptom: "find out what the kernel means by ...", and
+/// `tsc=reliable` for a TSC whose rate may change.
+#[test]
+fn a_host_that_promises_no_steady_tsc_is_not_overruled() {
+    let reason = "tsc: Marking TSC unstable due to running on Hyper-V";
+    let machine = machine_on_hpet_without_tsc().log(&[reason]);
+    let finding = machine.hypervisor("hyper_v").first("tsc_unstable");
+    finding
+        .fix_begins("on the host: give the machine a generation and version that offer")
+        .fix_lacks("find out what")
+        .fix_lacks("tsc=reliable");
+}
+
+/// The kernel may have measured a warp, in a message that was not read or is lost. Symptom:
+/// `tsc=reliable` wherever `tickline warp` finds no difference today.
+#[test]
+fn for_an_unknown_reason_the_override_asks_for_what_the_kernel_has_seen() {
+    const NO_WARP: &str = "no message of the kernel (sudo dmesg) says that counters differ";
+    let missing = machine_on_hpet_without_tsc().log(&[]);
+    let rejected = missing.clone().offers("hpet acpi_pm tsc");
+    let on_xen = missing.clone().clocksource("xen").offers("xen");
+    for (machine, parameter) in [
+        (missing.clone(), "tsc=reliable"),
+        (missing.log_unreadable(), "tsc=reliable"),
+        (rejected.clone(), "tsc=nowatchdog"),
+        (rejected.log_unreadable(), "tsc=nowatchdog"),
+        (on_xen, "tsc=reliable"),
+    ] {
+        let findings = machine.findings();
+        findings[0].fix_has(parameter).fix_has(NO_WARP);
+    }
+    let known = "tsc: Marking TSC unstable due to TSCs unsynchronized";
+    let machine = machine_on_hpet_without_tsc().log(&[known]);
+    let finding = machine.first("tsc_unsynchronised");
+    finding.fix_has("tsc=reliable").fix_lacks(NO_WARP);
+}
+
 /// A parameter against the TSC may be there because of what the log says.
 #[test]
 fn a_parameter_against_a_tsc_with_a_warp_stays() {

@@ -32,6 +32,7 @@ fn assert_found(message: &str, code: &str) {
 fn unsynchronised_counters_are_a_warp() {
     for message in [
         "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
+        "TSC warped randomly between CPUs",
         "tsc: Marking TSC unstable due to check_tsc_sync_source failed",
     ] {
         assert_found(message, "tsc_warp");
@@ -284,6 +285,36 @@ fn a_tsc_that_halts_runs_if_the_processor_does_not_sleep_deeply() {
     finding.fix_has("processor.max_cstate=1 intel_idle.max_cstate=1");
 }
 
+/// The kernel concludes from a hidden bit of CPUID that the TSC halts. Symptom: a limit of the
+/// guest's sleep states, which do not stop the host's TSC.
+#[test]
+fn in_a_guest_the_host_shows_that_the_tsc_does_not_halt() {
+    let halts = "tsc: Marking TSC unstable due to TSC halts in idle";
+    for (hypervisor, fix) in [
+        ("bhyve", "on the host: let the hypervisor show"),
+        ("kvm", "on the host: start QEMU"),
+    ] {
+        let machine = machine_on_hpet_without_tsc().log(&[halts]);
+        let machine = machine.hypervisor(hypervisor).tsc_not_invariant();
+        machine
+            .first("tsc_halts")
+            .fix_begins(fix)
+            .fix_lacks("max_cstate");
+    }
+}
+
+/// Symptom: `max_cstate=1`, but the chipset enters C1E from C1.
+#[test]
+fn a_tsc_that_halts_in_c1e_runs_if_the_firmware_switches_that_off() {
+    let halts = "Marking TSC unstable due to TSC halt in AMD C1E";
+    let finding = machine_on_hpet_without_tsc()
+        .log(&[halts])
+        .first("tsc_halts");
+    finding
+        .fix_begins("switch C1E off in the firmware's settings")
+        .fix_lacks("max_cstate");
+}
+
 #[test]
 fn each_code_about_the_tsc_has_a_machine() {
     let rejected = |reason: &str| {
@@ -338,9 +369,43 @@ fn the_words_of_the_watchdog_since_linux_7_1_are_understood() {
         "clocksource: Marking clocksource tsc-early unstable due to frequency skew",
         "clocksource: Watchdog                    hpet interval:        499958332ns",
         "clocksource: Clocksource                  tsc interval:        500987654ns",
+        "clocksource: Clocksource            tsc-early interval:        503987654ns",
     ] {
         assert_found(message, "tsc_skew");
     }
+}
+
+/// From Linux 7.1 the watchdog also compares the CPUs' counters. Symptom: "could not confirm the
+/// TSC's rate", and `tsc=nowatchdog` for a steady rate, which counters that differ have, too.
+#[test]
+fn the_last_message_of_the_new_watchdog_may_stand_for_a_warp() {
+    let found_unstable = "TSC found unstable after boot, most likely due to broken BIOS.";
+    for (hypervisor, repair) in [("none", "firmware"), ("kvm", "on the host: compare")] {
+        for message in [MARKED_BY_WATCHDOG, found_unstable] {
+            let finding = machine_on_hpet_without_tsc()
+                .log(&[message])
+                .kernel("7.1.5")
+                .hypervisor(hypervisor)
+                .first("tsc_watchdog");
+            finding
+                .says("for its rate or for counters that differ")
+                .fix_begins("compare the counters: `tickline warp`")
+                .fix_has_in_order("if the kernel is right: ", repair)
+                .fix_has_in_order(
+                    "only if the counters are synchronised and the rate is steady: ",
+                    "boot with tsc=nowatchdog",
+                )
+                .fix_has("and ends the one at run time");
+        }
+    }
+}
+
+/// The watchdog of an unknown kernel may be the new one.
+#[test]
+fn an_unknown_kernels_watchdog_is_not_ended_before_the_counters_are_compared() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_BY_WATCHDOG]);
+    let finding = machine.kernel("unknown").first("tsc_watchdog");
+    finding.fix_begins("compare the counters: `tickline warp`");
 }
 
 #[test]

@@ -33,7 +33,16 @@ fn a_skew_has_its_size_in_the_forms_of_all_kernels() {
         "clocksource: Watchdog                    hpet interval:        499958332ns",
         "clocksource: Clocksource                  tsc interval:        500987654ns",
     ];
+    let early = [
+        "clocksource: Marking clocksource tsc-early unstable due to frequency skew",
+        "clocksource: Watchdog                    hpet interval:        499958332ns",
+        "clocksource: Clocksource            tsc-early interval:        501958332ns",
+    ];
     for (messages, shown) in [
+        (
+            &early[..],
+            "the TSC gained 2 ms in 500 ms of the other clock (4000.3 ppm)",
+        ),
         (
             &by_both[..],
             "the TSC lost 2 ms in 503 ms of the other clock (-3974.5 ppm)",
@@ -236,10 +245,14 @@ fn a_skew_is_checked_on_xen_as_well() {
 #[test]
 fn the_limit_is_that_of_the_kernels_watchdog() {
     let frequency_skew = "clocksource: Marking clocksource tsc unstable due to frequency skew";
+    let early_skew = "clocksource: Marking clocksource tsc-early unstable due to frequency skew";
+    let early_interval = "clocksource: Clocksource            tsc-early interval:  503987654ns";
     for (log, kernel, limit) in [
         (MARKED_FOR_SKEW, "6.12.0", "differ by 100 ppm"),
         (MARKED_BY_WATCHDOG, "7.1.5", "differ by 500 ppm"),
         (frequency_skew, "unknown", "differ by 500 ppm"),
+        (early_skew, "7.1.5", "differ by 4000 ppm"),
+        (early_interval, "7.1.5", "differ by 4000 ppm"),
     ] {
         let machine = machine_on_hpet_without_tsc().log(&[log]).kernel(kernel);
         machine.findings()[0].fix_has(limit);
