@@ -2,6 +2,7 @@
 
 use super::given::{good_machine, guest_on, guest_without_tsc, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
+use crate::measure::served_by::ServedBy;
 
 const QEMU_FIX: &str = "QEMU with -cpu host,+invtsc";
 const UNLESS_QEMU: &str = "Firecracker, a cloud's own";
@@ -449,6 +450,36 @@ fn a_vdso_over_a_hidden_clocksource_steps_back_with_the_counters() {
         .system_call_answers()
         .finding("counters_unsynchronised");
     assert_eq!(finding.severity, Severity::Note);
+}
+
+/// gVisor's system calls compute the time from the counters, as its vDSO does. Symptom: a note.
+#[test]
+fn in_gvisor_each_call_steps_back_with_the_counters() {
+    let machine = good_machine()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .counters_differ()
+        .hypervisor("gvisor");
+    for answerer in [Some(ServedBy::SystemCall), None] {
+        let finding = machine
+            .clone()
+            .answered_by(answerer)
+            .first("counters_unsynchronised");
+        assert_eq!(finding.severity, Severity::Wrong);
+        finding.says("gVisor keeps time with them");
+    }
+}
+
+/// The list may be the host's, from its /sys.
+#[test]
+fn gvisor_is_not_switched_to_a_timer_of_its_host() {
+    let finding = good_machine()
+        .counters_differ()
+        .hypervisor("gvisor")
+        .first("counters_unsynchronised");
+    finding
+        .fix_begins("run the sandbox on a host")
+        .fix_lacks("echo");
 }
 
 /// kvm-clock is computed from the same counters.
