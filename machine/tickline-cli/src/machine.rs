@@ -224,6 +224,21 @@ impl Machine {
         cpuid.leaf_15h_hz
     }
 
+    /// Whether the machine is a sandbox of gVisor, whose CPUID is the host's: by the hypervisor's
+    /// name, by the log, or by the kernel's release.
+    pub(crate) fn is_gvisor(&self) -> bool {
+        let release = self.kernel.as_deref().unwrap_or_default();
+        self.hypervisor == Some(Hypervisor::Gvisor)
+            || self.lower_case_log().any(|line| line.contains("starting gvisor"))
+            || release.to_lowercase().contains("gvisor")
+    }
+
+    /// The messages of the kernel's log, in lower case.
+    fn lower_case_log(&self) -> impl Iterator<Item = String> {
+        let log = self.kernel_log.as_deref().unwrap_or_default();
+        log.iter().map(|line| line.to_lowercase())
+    }
+
     /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that
     /// is unknown.
     pub(crate) fn is_guest(&self) -> Option<bool> {
@@ -233,7 +248,7 @@ impl Machine {
             "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
         ];
         let product = self.product.as_deref().unwrap_or_default();
-        if PRODUCTS.iter().any(|word| product.contains(word)) {
+        if self.is_gvisor() || PRODUCTS.iter().any(|word| product.contains(word)) {
             return Some(true);
         }
         let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
@@ -242,10 +257,9 @@ impl Machine {
             Some(_) => return Some(true),
             None => {}
         }
-        let log = self.kernel_log.as_deref().unwrap_or_default();
-        let by_log = log
-            .iter()
-            .any(|line| line.to_lowercase().contains("hypervisor detected"));
+        let by_log = self
+            .lower_case_log()
+            .any(|line| line.contains("hypervisor detected"));
         if by_log || self.has_host_clock() {
             return Some(true);
         }

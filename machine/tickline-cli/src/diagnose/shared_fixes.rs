@@ -451,11 +451,14 @@ pub(super) fn synchronise(document: &Document) -> Fix {
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare
 /// metal.
 pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
+    if document.is_gvisor() {
+        return hosts::synchronised_sandbox();
+    }
     if let Some(host) = host_fix(document) {
         return host;
     }
     let (firmware, host) = if document.may_be_x86() {
-        (FIRMWARE, hosts::synchronised_tsc(document))
+        (FIRMWARE, hosts::synchronised_tsc())
     } else {
         (OTHER_FIRMWARE, hosts::synchronised_counter())
     };
@@ -468,8 +471,12 @@ pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
 }
 
 /// The fix that lets a guest's kernel trust the TSC, for the host's administrator or for the
-/// customer of a cloud. `None` without a known hypervisor or cloud.
+/// customer of a cloud. `None` without a known hypervisor or cloud, and in gVisor, whose kernel
+/// has no TSC of its own to trust.
 pub(super) fn host_fix(document: &Document) -> Option<Fix> {
+    if document.is_gvisor() {
+        return None;
+    }
     if let Some(cloud) = &document.machine.cloud
         && let Some(text) = hosts::other_host(cloud)
     {

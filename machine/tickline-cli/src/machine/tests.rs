@@ -454,6 +454,26 @@ fn the_log_or_the_hosts_clock_shows_a_guest() {
     assert_eq!(Machine::default().is_guest(), None);
 }
 
+/// gVisor shows the CPUID of its host. Symptom: a BIOS update for a sandbox.
+#[test]
+fn the_log_or_the_release_shows_gvisor() {
+    let by_log = Machine {
+        hypervisor: Some(Hypervisor::Kvm),
+        kernel_log: Some(vec!["[    0.000000] Starting gVisor...".to_owned()]),
+        ..Machine::default()
+    };
+    let by_release = Machine {
+        hypervisor: Some(Hypervisor::NoneNamed),
+        kernel: Some("4.19.0-gvisor".to_owned()),
+        ..Machine::default()
+    };
+    for machine in [by_log, by_release] {
+        assert!(machine.is_gvisor());
+        assert_eq!(machine.is_guest(), Some(true));
+    }
+    assert!(!Machine::default().is_gvisor());
+}
+
 /// Symptom: a document with this word was that of a guest.
 #[test]
 fn an_unknown_hypervisor_is_none_that_is_known() {

@@ -482,6 +482,29 @@ fn gvisor_is_not_switched_to_a_timer_of_its_host() {
         .fix_lacks("echo");
 }
 
+/// Symptom: a BIOS update, the setting of QEMU, or the support of a cloud, for a sandbox.
+#[test]
+fn however_gvisor_is_known_its_counters_are_those_of_the_host() {
+    let differ = good_machine()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .counters_differ();
+    let by_log = differ.clone().log(&["[    0.000000] Starting gVisor..."]);
+    let by_name = differ.clone().hypervisor("gvisor");
+    for machine in [
+        by_log.clone().hypervisor_by_cpuid(Some(false)),
+        by_log.hypervisor("kvm"),
+        differ.kernel("4.19.0-gvisor"),
+        by_name.clone().cloud("google"),
+        by_name.architecture("aarch64"),
+    ] {
+        let finding = machine.first("counters_unsynchronised");
+        finding
+            .says("gVisor keeps time with them")
+            .fix_begins("run the sandbox on a host");
+    }
+}
+
 /// kvm-clock is computed from the same counters.
 #[test]
 fn for_unsynchronised_counters_a_clock_computed_from_them_is_no_cure() {
