@@ -167,13 +167,27 @@ fn a_guest_may_use_a_varying_tsc_only_on_a_host_that_is_known() {
 
 #[test]
 fn without_a_host_a_varying_tsc_is_not_used() {
-    for clocksource in ["hpet", "kvm-clock", "xen", "hyperv_clocksource_msr"] {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine.tsc_not_invariant().first("tsc_not_chosen");
+    assert_eq!(finding.severity, Severity::Slow);
+    finding.has_no_fix().fix_lacks("echo tsc");
+}
+
+/// The host's clock shows that there is a host, though no fact names it.
+#[test]
+fn a_host_without_a_name_is_asked_for_an_invariant_tsc_before_a_varying_one_is_used() {
+    for clocksource in ["kvm-clock", "xen", "hyperv_clocksource_msr"] {
         let findings = guest_on(clocksource)
             .offers(&format!("tsc {clocksource}"))
             .tsc_not_invariant()
             .findings();
         assert_eq!(findings[0].severity, Severity::Slow);
-        findings[0].has_no_fix().fix_lacks("echo tsc");
+        findings[0]
+            .fix_begins("on the host: let the hypervisor show")
+            .fix_has_in_order(
+                "or, as CPUID does not call the TSC invariant, only where",
+                "echo tsc",
+            );
     }
 }
 
@@ -338,6 +352,31 @@ fn a_parameter_that_leads_to_the_tsc_says_what_the_host_may_do() {
     let machine = guest_without_tsc("kvm").log(&[delay]);
     let finding = machine.first("tsc_watchdog_delay");
     finding.fix_has_in_order(DECIDE, "tsc=nowatchdog");
+}
+
+/// Symptom: a switch with commands, where the list alone showed a guest.
+#[test]
+fn a_guest_that_its_list_shows_decides_first() {
+    let finding = guest_on("hpet")
+        .offers("kvm-clock tsc hpet acpi_pm")
+        .with(|document| document.machine.hypervisor = None)
+        .first("tsc_not_chosen");
+    finding.fix_begins(DECIDE);
+}
+
+#[test]
+fn a_machine_that_may_be_a_guest_decides_first_if_it_is_one() {
+    let finding = guest_on("acpi_pm")
+        .offers("tsc acpi_pm")
+        .with(|document| document.machine.hypervisor = None)
+        .first("tsc_not_chosen");
+    let condition = "if this machine is a guest, decide first";
+    finding
+        .fix_begins(condition)
+        .fix_has("if there is no host, or it does none of these: echo tsc");
+    let steps = finding.fix.steps().expect("commands");
+    let caution = steps.caution.as_ref().expect("a caution");
+    assert!(caution.starts_with(condition), "{caution}");
 }
 
 #[test]
