@@ -222,32 +222,85 @@ impl Machine {
         cpuid.leaf_15h_hz
     }
 
+    /// Whether the machine is a sandbox of gVisor, whose CPUID is the host's: by the hypervisor's
+    /// name, by the log, or by the kernel's release.
+    pub(crate) fn is_gvisor(&self) -> bool {
+        let release = self.kernel.as_deref().unwrap_or_default();
+        self.hypervisor == Some(Hypervisor::Gvisor)
+            || self
+                .lower_case_log()
+                .any(|line| line.contains("starting gvisor"))
+            || release.to_lowercase().contains("gvisor")
+    }
+
+    /// The messages of the kernel's log, in lower case.
+    fn lower_case_log(&self) -> impl Iterator<Item = String> {
+        let log = self.kernel_log.as_deref().unwrap_or_default();
+        log.iter().map(|line| line.to_lowercase())
+    }
+
     /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that
     /// is unknown.
     pub(crate) fn is_guest(&self) -> Option<bool> {
         /// Words in the vendor and product that the firmware of hypervisors names, some of which
         /// hide from CPUID.
-        const PRODUCTS: [&str; 7] = [
-            "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
+        const PRODUCTS: [&str; 12] = [
+            "QEMU",
+            "Bochs",
+            "KVM",
+            "Virtual",
+            "VMware",
+            "BHYVE",
+            "HVM domU",
+            "OpenStack",
+            "OxVM",
+            "Parallels",
+            "Droplet",
+            "vServer",
         ];
+        /// The same of a cloud, which has bare metal of this name as well.
+        const CLOUD: &str = "Alibaba Cloud";
         let product = self.product.as_deref().unwrap_or_default();
-        if PRODUCTS.iter().any(|word| product.contains(word)) {
+        if self.is_gvisor() || PRODUCTS.iter().any(|word| product.contains(word)) {
             return Some(true);
         }
         let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
-        match &self.hypervisor {
-            Some(Hypervisor::NoneNamed) => return Some(by_cpuid == Some(true)),
-            Some(_) => return Some(true),
-            None => {}
+        let is_named = self
+            .hypervisor
+            .as_ref()
+            .is_some_and(|named| *named != Hypervisor::NoneNamed);
+        if is_named || by_cpuid == Some(true) || self.has_sign_of_host() {
+            return Some(true);
         }
-        let log = self.kernel_log.as_deref().unwrap_or_default();
-        let by_log = log
-            .iter()
-            .any(|line| line.to_lowercase().contains("hypervisor detected"));
-        if by_log || self.has_host_clock() {
+        // Only `none` is left of the names.
+        if self.hypervisor.is_some() {
+            return Some(false);
+        }
+        if by_cpuid.is_none() && product.contains(CLOUD) {
             return Some(true);
         }
         by_cpuid
+    }
+
+    /// Whether the kernel's log or a clocksource on its list is a guest's. A paravirtual guest of
+    /// Xen may have nothing else, because it may see the CPUID of the bare processor.
+    ///
+    /// Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
+    /// firmware of Xen's guests names Xen, or nothing.
+    fn has_sign_of_host(&self) -> bool {
+        let may_be_dom0 = self
+            .product
+            .as_deref()
+            .is_some_and(|product| !product.contains("Xen"));
+        let is_of_guest = |sign: &str| !(may_be_dom0 && sign.contains("xen"));
+        let by_log = self
+            .lower_case_log()
+            .any(|line| line.contains("hypervisor detected") && is_of_guest(&line));
+        let offered = self.available_clocksources.as_deref().unwrap_or_default();
+        let mut clocksources = offered
+            .split_whitespace()
+            .chain(self.clocksource.as_deref());
+        by_log || clocksources.any(|name| is_of_host(name) && is_of_guest(name))
     }
 
     /// Whether the clocksource is a clock that the host keeps for its guest.

@@ -16,11 +16,12 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     // because the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and
     // `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses its own
     // CPU's parameters. A vDSO that answers the precise clock computes it from the counter, also
-    // where the name of the clocksource is hidden, as in gVisor (`pkg/sentry/time` has no other
-    // source).
+    // where the name of the clocksource is hidden. gVisor has no other source, in its system calls
+    // either (`CalibratedClock.GetTime` in `pkg/sentry/time`).
     let computes_from_counter =
         document.paravirtual_clock().is_some() || document.clocksource().is_none();
-    let kernel_uses_them = document.clocksource().is_some_and(is_counter)
+    let kernel_uses_them = document.is_gvisor()
+        || document.clocksource().is_some_and(is_counter)
         || computes_from_counter && document.is_answered_by_vdso();
     let host = shared_fixes::synchronise(document);
     let mut finding = if kernel_uses_them {
@@ -66,8 +67,11 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
 }
 
 /// The first clocksource on offer that is not computed from the counter, except the timer tick and
-/// an hpet that stops, which keep time badly.
+/// an hpet that stops, which keep time badly. gVisor uses none of its host's.
 fn other_timer(document: &Document) -> Option<&str> {
+    if document.is_gvisor() {
+        return None;
+    }
     let offered = document.machine.available_clocksources.as_deref()?;
     let is_bad =
         |name: &str| is_tick(name) || name == "hpet" && shared_fixes::has_stopping_hpet(document);

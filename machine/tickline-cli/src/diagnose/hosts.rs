@@ -16,8 +16,11 @@ use crate::document::{Document, Fix, Place, Steps};
 use crate::machine::{Cloud, Hypervisor};
 
 /// The fix that lets a guest's kernel trust the TSC, for the administrator of its host. `None` for a
-/// hypervisor without a known setting.
+/// hypervisor without a known setting, and for gVisor, whatever is below its host.
 pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
+    if document.is_gvisor() {
+        return None;
+    }
     Some(match document.machine.hypervisor.as_ref()? {
         Hypervisor::Kvm => kvm(document),
         Hypervisor::Firecracker => "on the host: use tsc as its own clocksource".into(),
@@ -53,13 +56,15 @@ pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
     })
 }
 
+/// The fix for unsynchronised counters of a sandbox of gVisor.
+pub(super) fn synchronised_sandbox() -> Fix {
+    "run the sandbox on a host whose counters are synchronised (`tickline warp` on the host): \
+     gVisor computes its time from the counters, and offers no other clock"
+        .into()
+}
+
 /// The fix for unsynchronised counters of a guest whose hypervisor has no known setting.
-pub(super) fn synchronised_tsc(document: &Document) -> Fix {
-    if document.is_gvisor() {
-        return "run the sandbox on a host whose counters are synchronised (`tickline warp` on the \
-                host): gVisor computes its time from the counters, and offers no other clock"
-            .into();
-    }
+pub(super) fn synchronised_tsc() -> Fix {
     "on the host: compare its counters (`tickline warp`), use tsc as its own clocksource, and let \
      the hypervisor show the guest a synchronised TSC; if the host's own counters differ, move the \
      guest to another host"

@@ -5,7 +5,8 @@
 //!
 //! - It does not recommend the TSC if the counters are unsynchronised, if the kernel has measured a
 //!   warp, if the TSC is not invariant, or if the kernel may have its frequency wrong.
-//! - In a guest, a fix that leads to the TSC begins with what the host may do (`after_decision`).
+//! - In a guest, or if that is unknown, a fix that leads to the TSC begins with what the host may do
+//!   (`after_decision`).
 //! - Firmware is a fix on bare metal only (`host_or_firmware_fix`; for counters that differ,
 //!   `synchronise`).
 //!
@@ -66,13 +67,25 @@ const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this gue
                             guest then keeps the old time until NTP corrects it, runs at another \
                             rate, or does not resume";
 
-/// Puts before a fix that leads to the TSC what the host may do to a guest.
+/// Puts before a fix that leads to the TSC what the host may do to a guest, also if it is unknown
+/// whether the machine is one.
 pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
-    if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
-        return fix;
+    let is_guest = if document.machine.has_host_clock() {
+        Some(true)
+    } else {
+        document.machine.is_guest()
+    };
+    match is_guest {
+        Some(true) => fix
+            .preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these:")
+            .with_caution(GUEST_ON_TSC),
+        Some(false) => fix,
+        None => {
+            let if_guest = format!("if this machine is a guest, {GUEST_ON_TSC}");
+            fix.with_caution(&if_guest)
+                .preceded_by(if_guest, "if there is no host, or it does none of these:")
+        }
     }
-    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these:")
-        .with_caution(GUEST_ON_TSC)
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
@@ -556,11 +569,14 @@ pub(super) fn synchronise(document: &Document) -> Fix {
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare
 /// metal.
 pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
+    if document.is_gvisor() {
+        return hosts::synchronised_sandbox();
+    }
     if let Some(host) = host_fix(document) {
         return host;
     }
     let (firmware, host) = if document.may_be_x86() {
-        (FIRMWARE, hosts::synchronised_tsc(document))
+        (FIRMWARE, hosts::synchronised_tsc())
     } else {
         (OTHER_FIRMWARE, hosts::synchronised_counter())
     };
@@ -573,8 +589,12 @@ pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
 }
 
 /// The fix that lets a guest's kernel trust the TSC, for the host's administrator or for the
-/// customer of a cloud. `None` without a known hypervisor or cloud.
+/// customer of a cloud. `None` without a known hypervisor or cloud, and in gVisor, whose kernel
+/// has no TSC of its own to trust.
 pub(super) fn host_fix(document: &Document) -> Option<Fix> {
+    if document.is_gvisor() {
+        return None;
+    }
     if let Some(cloud) = &document.machine.cloud
         && let Some(text) = hosts::other_host(cloud)
     {

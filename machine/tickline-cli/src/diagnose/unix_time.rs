@@ -378,7 +378,7 @@ fn claim_refused(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The servers follow no reference clock, or the stated error is an offset.
+/// The servers follow no reference clock, or the stated error is an offset, or ptp4l bounds nothing.
 fn server_unproven(document: &Document) -> Option<Finding> {
     if document.lone_daemon().is_some() {
         return None;
@@ -407,6 +407,9 @@ fn server_unproven(document: &Document) -> Option<Finding> {
             )),
         );
     }
+    if let Some(unproven) = ptp4l_unproven(document) {
+        return Some(unproven);
+    }
     let offset_us = document.offset_as_both_errors_us()?;
     let offset = time(signed_f64(offset_us) * 1e3);
     Some(
@@ -424,6 +427,35 @@ fn server_unproven(document: &Document) -> Option<Finding> {
             "see how far the time of the PTP master is from UTC (ptpd's status file); ptp4l with \
              phc2sys, or chronyd with the network card's clock, can state more",
         ),
+    )
+}
+
+/// ptp4l follows a master, and says that it bounds nothing. phc2sys sets the kernel's maximum error
+/// to 0 all the same, and leaves the estimated error alone.
+fn ptp4l_unproven(document: &Document) -> Option<Finding> {
+    let ptp4l = document.machine.ptp4l.as_ref()?;
+    // Beside the port of a master, phc2sys may set the card's clock by the kernel's.
+    let follows = matches!(ptp4l.port_state.as_str(), "slave" | "uncalibrated");
+    let ntp = document.ntp_with_set_error()?;
+    let errors = ntp.errors();
+    let is_by_phc2sys = errors.known_estimated_us().is_none() && errors.is_growth_only();
+    let is_known_otherwise =
+        document.machine.ntp_daemon.is_some() || document.clock.utc_error_ns.is_some();
+    if !follows || ptp4l.unbounded.is_none() || !is_by_phc2sys || is_known_otherwise {
+        return None;
+    }
+    let error = time(signed_f64(ntp.maximum_error_us) * 1e3);
+    Some(
+        Finding::unsure(
+            Code::UtcUnproven,
+            "ptp4l does not say how far its time is from UTC, so the kernel's maximum error, which \
+             phc2sys sets, bounds nothing",
+        )
+        .seen(seen_ptp4l(ptp4l))
+        .seen(format!(
+            "adjtimex: maxerror is {error}, and has only grown from 0"
+        ))
+        .fix(daemons::find_and_repair(document)),
     )
 }
 
@@ -553,7 +585,9 @@ impl Explained for Code {
                        chrony.conf, ntpd's local clock), from stratum 10 on. The daemons that \
                        follow it agree with each other, and are as far from UTC as that server. \
                        ptpd states its last offset from the master as its maximum error, which \
-                       leaves out the network and the master's own error. After a suspend, a move \
+                       leaves out the network and the master's own error. phc2sys states no error \
+                       of its own, and ptp4l none if its grandmaster does not say how far it is \
+                       from UTC. After a suspend, a move \
                        of a guest or a step of the clock, a daemon goes on to state its old error \
                        until it has measured, and near a leap second no error says by which count \
                        of seconds. tickline's clock then states no error.",

@@ -8,7 +8,7 @@ use super::Document;
 use super::kernel_log::Cause;
 use crate::clocksources::{is_counter, is_of_x86, is_paravirtual, is_tick};
 use crate::cpu_list::{self, ranges};
-use crate::machine::{Hypervisor, Leap, Ntp};
+use crate::machine::{Leap, Ntp};
 use crate::measure::calls::{GETTIMEOFDAY, MONOTONIC, MONOTONIC_COARSE, REALTIME};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -180,7 +180,7 @@ impl Document {
     }
 
     pub(crate) fn is_gvisor(&self) -> bool {
-        self.machine.hypervisor == Some(Hypervisor::Gvisor)
+        self.machine.is_gvisor()
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:

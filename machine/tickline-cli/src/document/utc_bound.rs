@@ -91,8 +91,15 @@ impl Document {
                 is_kernels: false,
             });
         }
+        let ntp = self.ntp_with_set_error()?;
+        // The kernel lets the error grow at the end of each second, so an error of 0 may be that old.
+        let missing_ns = if ntp.maximum_error_us == 0 {
+            GROWTH_US * 1_000
+        } else {
+            0
+        };
         Some(UtcBound {
-            ns: kernel_error_ns(self.ntp_with_set_error()?),
+            ns: kernel_error_ns(ntp).saturating_add(missing_ns),
             by: "the kernel assumes".to_owned(),
             is_kernels: true,
         })

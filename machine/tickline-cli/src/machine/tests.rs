@@ -454,6 +454,101 @@ fn the_log_or_the_hosts_clock_shows_a_guest() {
     assert_eq!(Machine::default().is_guest(), None);
 }
 
+/// Symptom: a BIOS update for a domain of Xen whose CPUID is that of the bare processor, and a
+/// switch to tsc, without a word on what the host may do, where only the list showed a guest.
+#[test]
+fn the_log_or_the_list_shows_a_guest_whatever_cpuid_says() {
+    let paravirtual = Machine {
+        hypervisor: Some(Hypervisor::NoneNamed),
+        cpuid: Some(Cpuid {
+            hypervisor: Some(false),
+            ..Cpuid::default()
+        }),
+        kernel_log: Some(vec!["[    0.000000] Hypervisor detected: Xen PV".to_owned()]),
+        ..Machine::default()
+    };
+    assert_eq!(paravirtual.is_guest(), Some(true));
+    for list in [
+        "kvm-clock tsc hpet acpi_pm",
+        "xen tsc",
+        "hyperv_clocksource_msr",
+    ] {
+        let machine = Machine {
+            clocksource: Some("hpet".to_owned()),
+            available_clocksources: Some(list.to_owned()),
+            ..Machine::default()
+        };
+        assert_eq!(machine.is_guest(), Some(true), "{list}");
+    }
+}
+
+/// A host of KVM lists the clocksources of bare metal; Xen's dom0 has real firmware.
+#[test]
+fn a_host_of_guests_is_no_guest() {
+    let bare = Machine {
+        hypervisor: Some(Hypervisor::NoneNamed),
+        product: Some("Dell Inc. PowerEdge R640".to_owned()),
+        available_clocksources: Some("tsc hpet acpi_pm".to_owned()),
+        kernel_log: Some(vec!["[    5.000000] kvm: Nested Virtualization".to_owned()]),
+        ..Machine::default()
+    };
+    assert_eq!(bare.is_guest(), Some(false));
+    let dom0 = Machine {
+        clocksource: Some("xen".to_owned()),
+        available_clocksources: Some("xen tsc".to_owned()),
+        kernel_log: Some(vec!["[    0.000000] Hypervisor detected: Xen PV".to_owned()]),
+        ..bare
+    };
+    assert_eq!(dom0.is_guest(), Some(false));
+}
+
+#[test]
+fn the_firmware_of_a_hypervisor_or_a_cloud_names_a_guest() {
+    for product in [
+        "Oxide OxVM",
+        "OpenStack Foundation OpenStack Nova",
+        "DigitalOcean Droplet",
+        "Hetzner vServer",
+        "Parallels International GmbH. Parallels",
+        "Alibaba Cloud Alibaba Cloud ECS",
+    ] {
+        let machine = Machine {
+            product: Some(product.to_owned()),
+            ..Machine::default()
+        };
+        assert_eq!(machine.is_guest(), Some(true), "{product}");
+    }
+    let bare_metal_of_a_cloud = Machine {
+        product: Some("Alibaba Cloud Alibaba Cloud ECS".to_owned()),
+        cpuid: Some(Cpuid {
+            hypervisor: Some(false),
+            ..Cpuid::default()
+        }),
+        ..Machine::default()
+    };
+    assert_eq!(bare_metal_of_a_cloud.is_guest(), Some(false));
+}
+
+/// gVisor shows the CPUID of its host. Symptom: a BIOS update for a sandbox.
+#[test]
+fn the_log_or_the_release_shows_gvisor() {
+    let by_log = Machine {
+        hypervisor: Some(Hypervisor::Kvm),
+        kernel_log: Some(vec!["[    0.000000] Starting gVisor...".to_owned()]),
+        ..Machine::default()
+    };
+    let by_release = Machine {
+        hypervisor: Some(Hypervisor::NoneNamed),
+        kernel: Some("4.19.0-gvisor".to_owned()),
+        ..Machine::default()
+    };
+    for machine in [by_log, by_release] {
+        assert!(machine.is_gvisor());
+        assert_eq!(machine.is_guest(), Some(true));
+    }
+    assert!(!Machine::default().is_gvisor());
+}
+
 /// Symptom: a document with this word was that of a guest.
 #[test]
 fn an_unknown_hypervisor_is_none_that_is_known() {

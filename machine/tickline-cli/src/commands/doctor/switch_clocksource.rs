@@ -49,7 +49,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         return Ok(Exit::Negative);
     }
     if let Some(caution) = &steps.caution {
-        writeln!(log, "This machine is a guest: {caution}.")?;
+        writeln!(log, "Caution: {caution}.")?;
     }
     if !args.yes && !user_agrees(&mut log, clocksource)? {
         writeln!(log, "Not done.")?;

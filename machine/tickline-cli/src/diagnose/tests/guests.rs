@@ -2,6 +2,7 @@
 
 use super::given::{good_machine, guest_on, guest_without_tsc, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
+use crate::measure::served_by::ServedBy;
 
 const QEMU_FIX: &str = "QEMU with -cpu host,+invtsc";
 const UNLESS_QEMU: &str = "Firecracker, a cloud's own";
@@ -166,13 +167,27 @@ fn a_guest_may_use_a_varying_tsc_only_on_a_host_that_is_known() {
 
 #[test]
 fn without_a_host_a_varying_tsc_is_not_used() {
-    for clocksource in ["hpet", "kvm-clock", "xen", "hyperv_clocksource_msr"] {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine.tsc_not_invariant().first("tsc_not_chosen");
+    assert_eq!(finding.severity, Severity::Slow);
+    finding.has_no_fix().fix_lacks("echo tsc");
+}
+
+/// The host's clock shows that there is a host, though no fact names it.
+#[test]
+fn a_host_without_a_name_is_asked_for_an_invariant_tsc_before_a_varying_one_is_used() {
+    for clocksource in ["kvm-clock", "xen", "hyperv_clocksource_msr"] {
         let findings = guest_on(clocksource)
             .offers(&format!("tsc {clocksource}"))
             .tsc_not_invariant()
             .findings();
         assert_eq!(findings[0].severity, Severity::Slow);
-        findings[0].has_no_fix().fix_lacks("echo tsc");
+        findings[0]
+            .fix_begins("on the host: let the hypervisor show")
+            .fix_has_in_order(
+                "or, as CPUID does not call the TSC invariant, only where",
+                "echo tsc",
+            );
     }
 }
 
@@ -339,6 +354,31 @@ fn a_parameter_that_leads_to_the_tsc_says_what_the_host_may_do() {
     finding.fix_has_in_order(DECIDE, "tsc=nowatchdog");
 }
 
+/// Symptom: a switch with commands, where the list alone showed a guest.
+#[test]
+fn a_guest_that_its_list_shows_decides_first() {
+    let finding = guest_on("hpet")
+        .offers("kvm-clock tsc hpet acpi_pm")
+        .with(|document| document.machine.hypervisor = None)
+        .first("tsc_not_chosen");
+    finding.fix_begins(DECIDE);
+}
+
+#[test]
+fn a_machine_that_may_be_a_guest_decides_first_if_it_is_one() {
+    let finding = guest_on("acpi_pm")
+        .offers("tsc acpi_pm")
+        .with(|document| document.machine.hypervisor = None)
+        .first("tsc_not_chosen");
+    let condition = "if this machine is a guest, decide first";
+    finding
+        .fix_begins(condition)
+        .fix_has("if there is no host, or it does none of these: echo tsc");
+    let steps = finding.fix.steps().expect("commands");
+    let caution = steps.caution.as_ref().expect("a caution");
+    assert!(caution.starts_with(condition), "{caution}");
+}
+
 #[test]
 fn bare_metal_has_nothing_to_decide() {
     let machine = good_machine().system_call_answers().clocksource("hpet");
@@ -449,6 +489,59 @@ fn a_vdso_over_a_hidden_clocksource_steps_back_with_the_counters() {
         .system_call_answers()
         .finding("counters_unsynchronised");
     assert_eq!(finding.severity, Severity::Note);
+}
+
+/// gVisor's system calls compute the time from the counters, as its vDSO does. Symptom: a note.
+#[test]
+fn in_gvisor_each_call_steps_back_with_the_counters() {
+    let machine = good_machine()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .counters_differ()
+        .hypervisor("gvisor");
+    for answerer in [Some(ServedBy::SystemCall), None] {
+        let finding = machine
+            .clone()
+            .answered_by(answerer)
+            .first("counters_unsynchronised");
+        assert_eq!(finding.severity, Severity::Wrong);
+        finding.says("gVisor keeps time with them");
+    }
+}
+
+/// The list may be the host's, from its /sys.
+#[test]
+fn gvisor_is_not_switched_to_a_timer_of_its_host() {
+    let finding = good_machine()
+        .counters_differ()
+        .hypervisor("gvisor")
+        .first("counters_unsynchronised");
+    finding
+        .fix_begins("run the sandbox on a host")
+        .fix_lacks("echo");
+}
+
+/// Symptom: a BIOS update, the setting of QEMU, or the support of a cloud, for a sandbox.
+#[test]
+fn however_gvisor_is_known_its_counters_are_those_of_the_host() {
+    let differ = good_machine()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .counters_differ();
+    let by_log = differ.clone().log(&["[    0.000000] Starting gVisor..."]);
+    let by_name = differ.clone().hypervisor("gvisor");
+    for machine in [
+        by_log.clone().hypervisor_by_cpuid(Some(false)),
+        by_log.hypervisor("kvm"),
+        differ.kernel("4.19.0-gvisor"),
+        by_name.clone().cloud("google"),
+        by_name.architecture("aarch64"),
+    ] {
+        let finding = machine.first("counters_unsynchronised");
+        finding
+            .says("gVisor keeps time with them")
+            .fix_begins("run the sandbox on a host");
+    }
 }
 
 /// kvm-clock is computed from the same counters.

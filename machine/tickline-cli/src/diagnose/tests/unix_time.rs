@@ -476,6 +476,35 @@ fn a_bound_of_ptp4l_without_its_clock_is_told_from_no_bound() {
     finding.shows("this user may read no clock that it steers");
 }
 
+/// Symptom: OK, within 500 us of UTC, behind a grandmaster that nothing ties to UTC.
+#[test]
+fn the_error_that_phc2sys_sets_beside_a_ptp4l_without_a_bound_proves_nothing() {
+    let unbounded = on_ptp4l(Some("its grandmaster states no accuracy"));
+    let machine = unbounded.errors_us(500, KERNELS_LIMIT_US);
+    let finding = machine.clone().only("utc_unproven");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding
+        .says("ptp4l does not say how far its time is from UTC")
+        .shows("ptp4l bounds nothing: its grandmaster states no accuracy")
+        .fix_has("start no NTP daemon beside it");
+    let bounded = on_ptp4l(None).errors_us(500, KERNELS_LIMIT_US);
+    assert_eq!(bounded.codes(), [""; 0]);
+    let another_claim = machine.clone().errors_us(507, KERNELS_LIMIT_US);
+    assert_eq!(another_claim.codes(), [""; 0]);
+    let master = machine.with(|document| {
+        document.machine.ptp4l.as_mut().expect("ptp4l").port_state = "master".to_owned();
+    });
+    assert_eq!(master.codes(), [""; 0]);
+}
+
+/// The kernel adds the growth of a second at its end. Symptom: "within 0 ns of UTC".
+#[test]
+fn an_error_of_0_is_as_large_as_its_growth_in_a_second() {
+    let sentence = good_machine().errors_us(0, KERNELS_LIMIT_US).sentence();
+    let bound = "within 500 us of UTC, as the kernel assumes";
+    assert!(sentence.contains(bound), "{sentence}");
+}
+
 #[test]
 fn the_offset_that_stands_as_the_error_is_shown() {
     let finding = good_machine().errors_us(40, 40).only("utc_unproven");
