@@ -71,7 +71,10 @@ const MESSAGES: [(Cause, [&str; 2]); 17] = [
     ),
     (Cause::Skew, ["clocksource: Watchdog ", "interval: "]),
     (Cause::Skew, ["clocksource: Clocksource ", "tsc interval: "]),
-    (Cause::Skew, ["clocksource: Clocksource ", TSC_EARLY_INTERVAL]),
+    (
+        Cause::Skew,
+        ["clocksource: Clocksource ", TSC_EARLY_INTERVAL],
+    ),
     (
         Cause::Skew,
         [

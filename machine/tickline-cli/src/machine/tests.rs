@@ -464,7 +464,9 @@ fn the_log_or_the_list_shows_a_guest_whatever_cpuid_says() {
             hypervisor: Some(false),
             ..Cpuid::default()
         }),
-        kernel_log: Some(vec!["[    0.000000] Hypervisor detected: Xen PV".to_owned()]),
+        kernel_log: Some(vec![
+            "[    0.000000] Hypervisor detected: Xen PV".to_owned(),
+        ]),
         ..Machine::default()
     };
     assert_eq!(paravirtual.is_guest(), Some(true));
@@ -496,7 +498,9 @@ fn a_host_of_guests_is_no_guest() {
     let dom0 = Machine {
         clocksource: Some("xen".to_owned()),
         available_clocksources: Some("xen tsc".to_owned()),
-        kernel_log: Some(vec!["[    0.000000] Hypervisor detected: Xen PV".to_owned()]),
+        kernel_log: Some(vec![
+            "[    0.000000] Hypervisor detected: Xen PV".to_owned(),
+        ]),
         ..bare
     };
     assert_eq!(dom0.is_guest(), Some(false));
