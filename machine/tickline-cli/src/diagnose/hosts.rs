@@ -15,8 +15,8 @@
 use crate::document::{Document, Fix, Place, Steps};
 use crate::machine::{Cloud, Hypervisor};
 
-/// The fix that lets a guest's kernel trust the TSC, for the administrator of its host. `None` for a
-/// hypervisor without a known setting.
+/// The fix that lets a guest's kernel trust the TSC, for the administrator of its host. `None` for
+/// a hypervisor without a known setting.
 pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
     Some(match document.machine.hypervisor.as_ref()? {
         Hypervisor::Kvm => kvm(document),
