@@ -1,10 +1,11 @@
 //! Writes output to files and to standard output, whose reader may exit early.
 //!
 //! The program replaces a regular file as a whole. It writes a new file in the same folder, gives
-//! it the old file's owner and mode, and renames it. So no reader sees half a file, and a failed
-//! write leaves the old file. The program writes to devices, pipes and descriptors (`/dev/fd/3`) in
-//! place. It follows links. The kernel resolves the name first, so its protection of links and
-//! files in shared folders (`fs.protected_*`, proc_sys_fs(5)) applies.
+//! it the old file's owner, group and mode, and renames it. So no reader sees half a file, and a
+//! failed write leaves the old file. The program writes to devices, pipes and descriptors
+//! (`/dev/fd/3`) in place, and so it writes the rows of `watch --csv`: it empties their file first.
+//! It follows links. The kernel resolves the name first, so its protection of links and files in
+//! shared folders (`fs.protected_*`, proc_sys_fs(5)) applies.
 
 #[cfg(target_os = "linux")]
 mod closed_stdout;

@@ -33,8 +33,8 @@ pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
             // ORDERING: Relaxed; the flag publishes no other data.
             stop.store(true, Ordering::Relaxed);
         };
-        // SAFETY: the handler uses atomics, reads the time (clock_gettime, or the system call if the
-        // vDSO may not be used), and sends a signal with its default action; signal-safety(7)
+        // SAFETY: the handler uses atomics, reads the time (clock_gettime, or the system call if
+        // the vDSO may not be used), and sends a signal with its default action; signal-safety(7)
         // permits all of them.
         unsafe { register(signal, handler) }?;
     }

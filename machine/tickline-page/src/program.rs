@@ -4,10 +4,10 @@
 //! A program that only wants the time calls `open`, and needs nothing from here. A reader of one's
 //! own that looks for a page where these two do so takes [`PAGE`] and [`PAGE_VARIABLE`].
 //!
-//! [`Entries`], [`Start`], [`StartResult`], [`Resume`], [`ResumeFlag`] and [`RUN_INTERFACE`] are how
-//! `tickline run` starts the library in a program. They are public only because two other crates use
-//! them. They do not follow semantic versioning: both sides come from one release, and `run` refuses
-//! another library.
+//! [`Entries`], [`Start`], [`StartResult`], [`Resume`], [`ResumeFlag`] and [`RUN_INTERFACE`] are
+//! how `tickline run` starts the library in a program. They are public only because two other
+//! crates use them. They do not follow semantic versioning: both sides come from one release, and
+//! `run` refuses another library.
 
 use core::ffi::CStr;
 

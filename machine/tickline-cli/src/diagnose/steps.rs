@@ -306,8 +306,8 @@ mod tests {
     /// A log of a kernel that has not rejected the TSC.
     const GOOD: &str = "clocksource: Switched to clocksource tsc\nprtsc: the key is unstable";
 
-    /// Whether the check of a switch to the TSC passes: by the kernel's log, `None` if it may not be
-    /// read, and by the exit code of `tickline warp`.
+    /// Whether the check of a switch to the TSC passes: by the kernel's log, `None` if it may not
+    /// be read, and by the exit code of `tickline warp`.
     fn check_passes(log: Option<&str>, warp: &str) -> bool {
         const EXECUTABLE: u32 = 0o755;
         let folder = tempfile::tempdir().unwrap();

@@ -27,8 +27,8 @@ const ORDERED: [&str; 3] = [
 /// The bare counter read. A recorded machine may have another architecture than this program.
 const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
 
-/// The largest plausible difference between two frequencies of the counter, ppm. Crystals are off by
-/// at most 100 ppm, and hypervisors and firmware round to MHz.
+/// The largest plausible difference between two frequencies of the counter, ppm. Crystals are off
+/// by at most 100 ppm, and hypervisors and firmware round to MHz.
 pub(crate) const PLAUSIBLE_PPM: u64 = 5_000;
 
 impl Document {

@@ -189,7 +189,8 @@ fn a_server_that_may_not_read_the_counter_says_so() {
     assert_fails(&output, 78, "the process may not read the counter");
 }
 
-/// Symptom: "/proc/sys/kernel/random/boot_id can't be read" in a chroot, and not a word on what to do.
+/// Symptom: "/proc/sys/kernel/random/boot_id can't be read" in a chroot, and not a word on what to
+/// do.
 #[test]
 fn a_server_without_proc_says_to_mount_it() {
     let (_folder, page) = folder();

@@ -1,4 +1,5 @@
-//! Every call (`c/calls.c`) answers as without a page, in each way in which a program gets the page.
+//! Every call (`c/calls.c`) answers as without a page, in each way in which a program gets the
+//! page.
 
 use std::process::Command;
 use std::sync::OnceLock;

@@ -44,7 +44,7 @@
 //!   two, just before that `DISABLED`, the word was an `ENDING`. The call that exchanged this
 //!   `ENDING` first found it, then read the page, and raised the mark one margin above that
 //!   reading. Reading 1 read the page before the word was this `ENDING`. So it read earlier than
-//!   the call did, or so little later that the margin covers it. So the mark is not below
+//!   the call did, or so little later that the margin covers it. The mark is therefore not below
 //!   reading 1.
 //!
 //! Without the count, the last exchange of a call could take the `ENDING` of a later call for its

@@ -41,8 +41,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If `/proc` is not mounted. [`io::ErrorKind::InvalidInput`] if a setting is unknown, unreadable
-    /// or missing.
+    /// If `/proc` is not mounted. [`io::ErrorKind::InvalidInput`] if a setting is unknown,
+    /// unreadable or missing.
     pub(crate) fn read() -> io::Result<Self> {
         let line = fs::read_to_string("/proc/cmdline")?;
         Self::parse(&line).map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))

@@ -86,7 +86,8 @@ enum Switch {
 }
 
 /// Switches to another clocksource by the kernel's file. Undoes the switch to a TSC with which the
-/// kernel's clock has another rate than before. `rate_hz` measures the counter's rate by that clock.
+/// kernel's clock has another rate than before. `rate_hz` measures the counter's rate by that
+/// clock.
 fn switch(path: &Path, clocksource: &str, rate_hz: impl Fn() -> Option<f64>) -> io::Result<Switch> {
     let before = read_clocksource(path)?;
     let before_hz = if is_tick(&before) { None } else { rate_hz() };
@@ -374,8 +375,8 @@ mod tests {
         assert_eq!(wrong_rate(None, Some(1e9)), None);
     }
 
-    /// Switches from `before` to the TSC, by a file in place of the kernel's. Returns the result, and
-    /// the clocksource in the file. The counter's rate is 2.6 GHz before, and then `after_hz`.
+    /// Switches from `before` to the TSC, by a file in place of the kernel's. Returns the result,
+    /// and the clocksource in the file. The counter's rate is 2.6 GHz before, and then `after_hz`.
     fn switched(before: &str, after_hz: f64) -> (Switch, String) {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), format!("{before}\n")).unwrap();

@@ -89,8 +89,8 @@ impl Bracket {
 mod tests {
     use super::*;
 
-    /// The excess over a stated lead of 1147 ns in the next 0.9 s, ns. The brackets are 20 ms apart,
-    /// and each is the least and the largest lead, ns.
+    /// The excess over a stated lead of 1147 ns in the next 0.9 s, ns. The brackets are 20 ms
+    /// apart, and each is the least and the largest lead, ns.
     fn excess_ns(before: [i64; 2], now: [i64; 2]) -> i64 {
         let bracket = |[least_ns, most_ns]: [i64; 2], end_ns| Bracket {
             least_ns,

@@ -117,8 +117,8 @@ impl ServiceManager {
         format!("{there} ({who})")
     }
 
-    /// How to start a server of this page. A server that was switched off ends within half a second,
-    /// and until then its unit is active, so that `start` does nothing.
+    /// How to start a server of this page. A server that was switched off ends within half a
+    /// second, and until then its unit is active, so that `start` does nothing.
     pub(super) fn start(self, page: &Path) -> String {
         let is_machines = page == page::of_machine();
         let serve = if is_machines && self != Self::Elsewhere {
