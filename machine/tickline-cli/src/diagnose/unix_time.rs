@@ -378,7 +378,7 @@ fn claim_refused(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The servers follow no reference clock, or the stated error is an offset, or ptp4l bounds nothing.
+/// The servers follow no reference clock, ptp4l bounds nothing, or the stated error is an offset.
 fn server_unproven(document: &Document) -> Option<Finding> {
     if document.lone_daemon().is_some() {
         return None;
