@@ -129,8 +129,9 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
 
 /// What steers the clock without a claim about its error, in words; `None` if nothing is seen.
 ///
-/// The kernel's loop needs somebody who feeds it: its offset dies away within hours, and its
-/// frequency starts with 0. busybox ntpd feeds it and never sets the error (`networking/ntpd.c`).
+/// Only a program switches the kernel's loop on, and feeds it: its offset dies away within hours.
+/// The loop and its frequency stay when the program ends (`kernel/time/ntp.c`). busybox ntpd feeds
+/// the loop and never sets the error (`networking/ntpd.c`).
 fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if let Some(daemon) = &document.machine.ntp_daemon {
         return Some(match daemon.updated_s {
@@ -145,11 +146,13 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if document.machine.ptp4l.is_some() {
         return Some("ptp4l runs".to_owned());
     }
-    let is_fed = document.has_kernel_loop() && ntp.frequency_ppb != 0;
-    if ntp.offset_ns == 0 && !is_fed {
-        return None;
+    if ntp.offset_ns != 0 {
+        return Some("a program steers the kernel's clock".to_owned());
     }
-    Some("a program steers the kernel's clock".to_owned())
+    if document.has_kernel_loop() {
+        return Some("a program steers the kernel's clock, or did".to_owned());
+    }
+    None
 }
 
 /// Why ptp4l, which runs, does not make UTC known.
