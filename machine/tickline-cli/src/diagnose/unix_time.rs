@@ -465,23 +465,39 @@ fn ptp4l_unproven(document: &Document) -> Option<Finding> {
 /// A leap second is due today, or is passing.
 ///
 /// Linux steps its clock back at the end of the second, or one second forward (`second_overflow` in
-/// `kernel/time/ntp.c`). It does so on whatever day the bit is set.
+/// `kernel/time/ntp.c`). It does so on whatever day the bit is set, and not if only the daemon
+/// announces the second: the daemon may then slew Unix time, step it, or do nothing.
 pub(super) fn leap_second(document: &Document) -> Option<Finding> {
-    let what = match document.leap()? {
-        Leap::Insert => {
-            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
-        }
-        Leap::Delete => {
-            "a negative leap second is due at the end of this UTC day: Unix time then skips a second"
-        }
-        Leap::InProgress => "a leap second is passing: Unix time repeats a second",
-        Leap::None | Leap::Done => return None,
-    };
+    let leap = document.leap()?;
     let by_kernel = document.machine.ntp.as_ref().and_then(Ntp::leap);
-    let seen = match (by_kernel, &document.machine.ntp_daemon) {
-        (Some(Leap::None) | None, Some(daemon)) => {
-            format!("{} announces a leap second", daemon.name)
+    let by_daemon_alone = match by_kernel {
+        Some(Leap::None) | None => document.machine.ntp_daemon.as_ref(),
+        Some(_) => None,
+    };
+    let what = match (leap, by_daemon_alone) {
+        (Leap::None | Leap::Done, _) => return None,
+        (_, Some(daemon)) => format!(
+            "{} announces a leap second for the end of this UTC day: how Unix time passes it is \
+             not known",
+            daemon.name
+        ),
+        (Leap::Insert, None) => {
+            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
+                .to_owned()
         }
+        (Leap::Delete, None) => "a negative leap second is due at the end of this UTC day: Unix \
+                                 time then skips a second"
+            .to_owned(),
+        (Leap::InProgress, None) => {
+            "a leap second is passing: Unix time repeats a second".to_owned()
+        }
+    };
+    let seen = match (by_kernel, by_daemon_alone) {
+        (Some(Leap::None), Some(daemon)) => format!(
+            "{} announces a leap second, and the kernel (adjtimex) does not",
+            daemon.name
+        ),
+        (_, Some(daemon)) => format!("{} announces a leap second", daemon.name),
         (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
         _ => "adjtimex: STA_INS is set".to_owned(),
     };
@@ -516,6 +532,8 @@ impl Explained for Code {
                        after an inserted one, and forward by a second in place of one that is left \
                        out. Timestamps of that second are ambiguous, and CLOCK_REALTIME goes back; \
                        CLOCK_MONOTONIC does not. A server that smears the second announces none. \
+                       If the daemon does not tell the kernel (`leapsecmode` in chrony.conf), it \
+                       slews the second away, or leaves Unix time off by it. \
                        An announcement on another day than the last of June or December is false. \
                        To see what the daemon announces:",
                 more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],
