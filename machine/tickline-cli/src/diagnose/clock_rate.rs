@@ -1,7 +1,8 @@
 //! Findings about the rate of the kernel's clocks: a correction that is no slew shows that the
-//! kernel's frequency of the counter is wrong, or the server's clock.
+//! kernel's frequency of the counter is wrong, its other clocksource, or the server's clock.
 
-use super::daemons;
+use super::{daemons, shared_fixes};
+use crate::clocksources::is_computed_from_counter;
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
@@ -29,8 +30,9 @@ pub(super) fn clock_rate_wrong(document: &Document) -> Option<Finding> {
     let by_host = document.host_clock.as_ref().filter(|host| is_far_off(host));
     let what = if let Some(host) = by_host {
         format!(
-            "the kernel's clock runs {} from the host's clock, so its frequency of the counter is wrong",
-            rate(host.raw_rate_ppb)
+            "the kernel's clock runs {} from the host's clock, so {} is wrong",
+            rate(host.raw_rate_ppb),
+            own_rate(document)
         )
     } else if is_at_limit(ntp) {
         format!(
@@ -64,6 +66,22 @@ pub(super) fn clock_rate_wrong(document: &Document) -> Option<Finding> {
             .seen_all(suspect.as_ref().map(Suspect::evidence))
             .fix(fix(suspect.as_ref(), document)),
     )
+}
+
+/// The clocksource, if it is not computed from the counter. The kernel's rate is then that of a
+/// timer, such as hpet.
+fn timer(document: &Document) -> Option<&str> {
+    document
+        .clocksource()
+        .filter(|name| !is_computed_from_counter(name))
+}
+
+/// What gives the kernel's clocks their rate, in words.
+fn own_rate(document: &Document) -> String {
+    match timer(document) {
+        Some(name) => format!("the rate of {name}"),
+        None => "the kernel's frequency of the counter".to_owned(),
+    }
 }
 
 /// The correction of the rate, in words.
@@ -142,19 +160,32 @@ pub(super) fn blames_server(document: &Document) -> bool {
             .is_some_and(|suspect| suspect.is_server)
 }
 
-/// What the nominal frequency tells about the two rates, of which one is wrong.
+/// What a third clock, such as the counter's nominal frequency, tells about the two rates, of which
+/// one is wrong.
 struct Suspect {
     is_server: bool,
     evidence: String,
 }
 
 impl Suspect {
-    /// `None` if no nominal frequency is known, or if it is not exact enough.
+    /// `None` if nothing tells: no nominal frequency is known, or it is not exact enough.
     fn of(document: &Document, ntp: &Ntp) -> Option<Self> {
         if document.host_clock.as_ref().is_some_and(is_far_off) {
             return Some(Self {
                 is_server: false,
                 evidence: "the host's clock is a third one, and the kernel's is far from it"
+                    .to_owned(),
+            });
+        }
+        // A clock that loses time is corrected to run faster.
+        if timer(document) == Some("hpet")
+            && shared_fixes::has_stopping_hpet(document)
+            && ntp.rate_ppb() > 0
+        {
+            return Some(Self {
+                is_server: false,
+                evidence: "on this processor hpet stops in deep idle states, and loses time by \
+                           that"
                     .to_owned(),
             });
         }
@@ -170,16 +201,16 @@ impl Suspect {
             return None;
         }
         let nominal = frequency(nominal_hz);
-        let speaks = if is_server {
-            "so the server's clock is the bad one"
+        let bad = if is_server {
+            "the server's clock".to_owned()
         } else {
-            "so the kernel's frequency of the counter is the bad one"
+            own_rate(document)
         };
         Some(Self {
             is_server,
             evidence: format!(
                 "the counter runs {with_ppm:+.0} ppm from its nominal {nominal}, and without the \
-                 correction {without_ppm:+.0} ppm: {speaks}"
+                 correction {without_ppm:+.0} ppm: so {bad} is the bad one"
             ),
         })
     }
@@ -191,20 +222,28 @@ impl Suspect {
 
 fn fix(suspect: Option<&Suspect>, document: &Document) -> Fix {
     let servers = daemons::server_commands(document);
-    let calibrate = "restart, so that the kernel measures the counter's frequency again (sudo \
-                     dmesg | grep -i 'tsc:')";
+    let other = timer(document);
+    let own = match other {
+        Some(name) => format!(
+            "let the kernel keep time with another clock than {name}: the finding about the \
+             clocksource says how"
+        ),
+        None => "restart, so that the kernel measures the counter's frequency again (sudo dmesg | \
+                 grep -i 'tsc:')"
+            .to_owned(),
+    };
     match suspect {
         Some(suspect) if suspect.is_server => Fix::from(format!(
             "follow other servers, of which three or more agree: {servers}"
         )),
-        Some(_) if document.machine.is_guest() == Some(false) => calibrate.into(),
-        Some(_) => Fix::from(calibrate).then(
+        Some(_) if other.is_some() || document.machine.is_guest() == Some(false) => own.into(),
+        Some(_) => Fix::from(own).then(
             "if the rate is wrong again, or the guest was moved, tell the host's administrator",
         ),
         None => Fix::from(format!(
             "see whether three or more servers agree: {servers}"
         ))
-        .then(format!("if they do, {calibrate}")),
+        .then(format!("if they do, {own}")),
     }
 }
 
@@ -227,14 +266,16 @@ impl Explained for Code {
                 text: "The correction stands at the kernel's limit of 500 ppm, or it is larger, \
                        and no offset is left that it would remove. Either the kernel has the \
                        counter's frequency wrong (a failed calibration, or a guest on another \
-                       host), and the correction makes up for it as far as it can, or the server's \
-                       clock runs wrong, and this machine follows it. If the nominal frequency of \
-                       the counter is known, the evidence says which. See what several servers \
-                       say:",
+                       host), or it keeps time with another clock that runs wrong, such as an hpet \
+                       that stops when idle; the correction then makes up for it as far as it can. \
+                       Or the server's clock runs wrong, and this machine follows it. If the \
+                       nominal frequency of the counter is known, the evidence says which. See \
+                       what several servers say:",
                 more: &[
                     Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(
-                        "If they agree, compare the kernel's frequency before and after a restart:",
+                        "If they agree, and the kernel keeps time with the counter, compare the \
+                         kernel's frequency before and after a restart:",
                     ),
                     Commands(&["sudo dmesg | grep -i 'tsc:'"]),
                 ],

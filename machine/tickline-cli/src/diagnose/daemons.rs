@@ -91,12 +91,16 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
         Some(name) => format!("see what {name} does: {}", state_commands(document)),
         None => format!("find the program that steers the clock: {}", list()),
     };
-    Fix::from(start)
+    let fix = Fix::from(start)
         .then(
             "see that it reaches its servers, and tells the kernel its error: chronyd does so with \
              `rtcsync`, busybox ntpd never does",
         )
-        .then("start no second one beside it")
+        .then("start no second one beside it");
+    if name(document).is_some() {
+        return fix;
+    }
+    fix.then("if none runs, start again the NTP daemon that did; for a container, on its host")
 }
 
 /// The start of a daemon where a program has set the rate, and may still run.

@@ -5,8 +5,8 @@
 //!
 //! - It does not recommend the TSC if the counters are unsynchronised, if the kernel has measured a
 //!   warp, if the TSC is not invariant, or if the kernel may have its frequency wrong.
-//! - In a guest, or if that is unknown, a fix that leads to the TSC begins with what the host may do
-//!   (`after_decision`).
+//! - In a guest, or if that is unknown, a fix that leads to the TSC begins with what the host may
+//!   do (`after_decision`).
 //! - Firmware is a fix on bare metal only (`host_or_firmware_fix`; for counters that differ,
 //!   `synchronise`).
 //!

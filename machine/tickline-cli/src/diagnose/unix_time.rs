@@ -129,8 +129,9 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
 
 /// What steers the clock without a claim about its error, in words; `None` if nothing is seen.
 ///
-/// The kernel's loop needs somebody who feeds it: its offset dies away within hours, and its
-/// frequency starts with 0. busybox ntpd feeds it and never sets the error (`networking/ntpd.c`).
+/// Only a program switches the kernel's loop on, and feeds it: its offset dies away within hours.
+/// The loop and its frequency stay when the program ends (`kernel/time/ntp.c`). busybox ntpd feeds
+/// the loop and never sets the error (`networking/ntpd.c`).
 fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if let Some(daemon) = &document.machine.ntp_daemon {
         return Some(match daemon.updated_s {
@@ -145,11 +146,13 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if document.machine.ptp4l.is_some() {
         return Some("ptp4l runs".to_owned());
     }
-    let is_fed = document.has_kernel_loop() && ntp.frequency_ppb != 0;
-    if ntp.offset_ns == 0 && !is_fed {
-        return None;
+    if ntp.offset_ns != 0 {
+        return Some("a program steers the kernel's clock".to_owned());
     }
-    Some("a program steers the kernel's clock".to_owned())
+    if document.has_kernel_loop() {
+        return Some("a program steers the kernel's clock, or did".to_owned());
+    }
+    None
 }
 
 /// Why ptp4l, which runs, does not make UTC known.
@@ -378,7 +381,7 @@ fn claim_refused(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The servers follow no reference clock, or the stated error is an offset, or ptp4l bounds nothing.
+/// The servers follow no reference clock, ptp4l bounds nothing, or the stated error is an offset.
 fn server_unproven(document: &Document) -> Option<Finding> {
     if document.lone_daemon().is_some() {
         return None;
@@ -462,23 +465,39 @@ fn ptp4l_unproven(document: &Document) -> Option<Finding> {
 /// A leap second is due today, or is passing.
 ///
 /// Linux steps its clock back at the end of the second, or one second forward (`second_overflow` in
-/// `kernel/time/ntp.c`). It does so on whatever day the bit is set.
+/// `kernel/time/ntp.c`). It does so on whatever day the bit is set, and not if only the daemon
+/// announces the second: the daemon may then slew Unix time, step it, or do nothing.
 pub(super) fn leap_second(document: &Document) -> Option<Finding> {
-    let what = match document.leap()? {
-        Leap::Insert => {
-            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
-        }
-        Leap::Delete => {
-            "a negative leap second is due at the end of this UTC day: Unix time then skips a second"
-        }
-        Leap::InProgress => "a leap second is passing: Unix time repeats a second",
-        Leap::None | Leap::Done => return None,
-    };
+    let leap = document.leap()?;
     let by_kernel = document.machine.ntp.as_ref().and_then(Ntp::leap);
-    let seen = match (by_kernel, &document.machine.ntp_daemon) {
-        (Some(Leap::None) | None, Some(daemon)) => {
-            format!("{} announces a leap second", daemon.name)
+    let by_daemon_alone = match by_kernel {
+        Some(Leap::None) | None => document.machine.ntp_daemon.as_ref(),
+        Some(_) => None,
+    };
+    let what = match (leap, by_daemon_alone) {
+        (Leap::None | Leap::Done, _) => return None,
+        (_, Some(daemon)) => format!(
+            "{} announces a leap second for the end of this UTC day: how Unix time passes it is \
+             not known",
+            daemon.name
+        ),
+        (Leap::Insert, None) => {
+            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
+                .to_owned()
         }
+        (Leap::Delete, None) => "a negative leap second is due at the end of this UTC day: Unix \
+                                 time then skips a second"
+            .to_owned(),
+        (Leap::InProgress, None) => {
+            "a leap second is passing: Unix time repeats a second".to_owned()
+        }
+    };
+    let seen = match (by_kernel, by_daemon_alone) {
+        (Some(Leap::None), Some(daemon)) => format!(
+            "{} announces a leap second, and the kernel (adjtimex) does not",
+            daemon.name
+        ),
+        (_, Some(daemon)) => format!("{} announces a leap second", daemon.name),
         (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
         _ => "adjtimex: STA_INS is set".to_owned(),
     };
@@ -513,6 +532,8 @@ impl Explained for Code {
                        after an inserted one, and forward by a second in place of one that is left \
                        out. Timestamps of that second are ambiguous, and CLOCK_REALTIME goes back; \
                        CLOCK_MONOTONIC does not. A server that smears the second announces none. \
+                       If the daemon does not tell the kernel (`leapsecmode` in chrony.conf), it \
+                       slews the second away, or leaves Unix time off by it. \
                        An announcement on another day than the last of June or December is false. \
                        To see what the daemon announces:",
                 more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],

@@ -233,18 +233,21 @@ impl Document {
         self.machine.cpuid.as_ref()?.invariant_tsc
     }
 
-    /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz. In a
-    /// guest leaf 15h describes the host, unless the hypervisor states the frequency. Older
-    /// versions of the program recorded it all the same.
+    /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz. The
+    /// hypervisor's word comes first. In a guest leaf 15h describes the host; older versions of the
+    /// program recorded it all the same.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
-        if let Some(cpuid) = &self.machine.cpuid
-            && self.machine.is_guest() == Some(true)
-            && cpuid.hypervisor_khz.is_none()
-            && cpuid.leaf_15h_hz.is_some()
-        {
+        let recorded_hz = self.clock.nominal_frequency_hz;
+        let Some(cpuid) = &self.machine.cpuid else {
+            return recorded_hz;
+        };
+        if let Some(khz) = cpuid.hypervisor_khz {
+            return Some(u64::from(khz) * 1_000);
+        }
+        if self.machine.is_guest() == Some(true) && cpuid.leaf_15h_hz.is_some() {
             return None;
         }
-        self.clock.nominal_frequency_hz
+        recorded_hz
     }
 
     /// Why the kernel's clocks run at a wrong rate with the TSC, or would, by the kernel's log and

@@ -92,7 +92,7 @@ impl Document {
             });
         }
         let ntp = self.ntp_with_set_error()?;
-        // The kernel lets the error grow at the end of each second, so an error of 0 may be that old.
+        // The kernel lets the error grow at the end of each second, so 0 lacks up to one growth.
         let missing_ns = if ntp.maximum_error_us == 0 {
             GROWTH_US * 1_000
         } else {

@@ -1,7 +1,7 @@
 //! The rate of the clocks: corrections that are no slew, and which of the two rates is wrong.
 
 use super::super::clock_rate::Code;
-use super::given::{Given, assert_each_found, good_machine};
+use super::given::{Given, assert_each_found, good_machine, machine_on_hpet_without_tsc};
 use crate::document::Severity;
 use crate::machine::{HostClock, NtpDaemon};
 
@@ -125,6 +125,39 @@ fn without_an_exact_nominal_frequency_other_servers_decide() {
         .fix_begins("see whether three or more servers agree");
 }
 
+/// A machine on hpet whose correction stands at the kernel's limit.
+fn on_hpet_at_the_limit() -> Given {
+    machine_on_hpet_without_tsc().ntp(|ntp| ntp.frequency_ppb = 500_000)
+}
+
+/// Symptom: "the kernel's frequency of the counter is the bad one", and a restart.
+#[test]
+fn on_a_timer_the_rate_is_that_of_the_timer() {
+    let finding = on_hpet_at_the_limit().measured(3_344).finding(CODE);
+    finding
+        .shows("so the rate of hpet is the bad one")
+        .fix_begins("let the kernel keep time with another clock than hpet")
+        .fix_lacks("restart");
+    let untold = on_hpet_at_the_limit().measured(0).finding(CODE);
+    untold
+        .fix_has_in_order("three or more servers", "another clock than hpet")
+        .fix_lacks("restart");
+}
+
+#[test]
+fn an_hpet_that_stops_explains_a_clock_that_loses_time() {
+    let machine = on_hpet_at_the_limit()
+        .cpu("Intel(R) Core(TM) i7-8565U CPU @ 1.80GHz")
+        .kernel("5.3.0");
+    let stops = "hpet stops in deep idle states";
+    let finding = machine.clone().finding(CODE);
+    finding
+        .shows(stops)
+        .fix_begins("let the kernel keep time with another clock than hpet");
+    let gains = machine.ntp(|ntp| ntp.frequency_ppb = -500_000);
+    gains.finding(CODE).does_not_show(stops);
+}
+
 #[test]
 fn each_code_about_the_rate_has_a_machine() {
     assert_each_found(Code::ALL, |code| match code {
@@ -149,7 +182,7 @@ fn a_guest_whose_rate_is_far_from_the_hosts_has_a_wrong_frequency() {
     for ppb in [-503_001, 503_001, i64::MIN] {
         let finding = by_host(ppb).only(CODE);
         finding
-            .says("from the host's clock, so its frequency of the counter is wrong")
+            .says("from the host's clock, so the kernel's frequency of the counter is wrong")
             .shows("KVM virtual PTP (/dev/ptp0)")
             .fix_begins("restart, so that the kernel measures");
     }

@@ -268,6 +268,17 @@ fn the_frequency_that_the_processor_states_to_a_guest_is_that_of_the_host() {
     stated.only("frequency_implausible");
 }
 
+/// An older program had recorded the host's leaf 15h. Symptom: a wrong frequency, though the
+/// hypervisor states the one that was measured.
+#[test]
+fn the_frequency_that_the_hypervisor_states_comes_before_the_recorded_one() {
+    let machine = good_machine().hypervisor("kvm").with(|document| {
+        document.clock.nominal_frequency_hz = Some(5_600_000_000);
+        document.machine.cpuid.as_mut().unwrap().hypervisor_khz = Some(2_596_000);
+    });
+    assert_eq!(machine.codes(), [""; 0]);
+}
+
 /// What the kernel of a guest logged whose virtual timer ran at another rate than its hpet.
 const PIT_DEVIATES: [&str; 3] = [
     "tsc: PIT calibration deviates from HPET: 886584 2596140",

@@ -78,11 +78,35 @@ fn no_second_daemon_is_started_where_one_steers_the_clock() {
     for machine in [fed, slewed] {
         let finding = machine.only("ntp_unsynchronised");
         finding
-            .says("a program steers the kernel's clock, but nothing vouches for Unix time")
+            .says("a program steers the kernel's clock")
+            .says("but nothing vouches for Unix time")
             .fix_begins("find the program that steers the clock")
             .fix_lacks("timedatectl set-ntp");
         assert_eq!(finding.fix.steps(), None);
     }
+}
+
+/// The kernel's loop stays on after its program has ended. Symptom: "start no second one", where
+/// none ran.
+#[test]
+fn a_loop_without_an_offset_may_be_left_over() {
+    let machine = good_machine()
+        .never_steered()
+        .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]));
+    let left_over = machine.clone().ntp(|ntp| ntp.frequency_ppb = -21_337);
+    // The first minutes of busybox ntpd.
+    for machine in [left_over, machine.clone()] {
+        let finding = machine.only("ntp_unsynchronised");
+        finding
+            .says("a program steers the kernel's clock, or did, but nothing vouches")
+            .fix_has_in_order(
+                "start no second one beside it",
+                "if none runs, start again the NTP daemon that did",
+            );
+    }
+    let fed = machine.ntp(|ntp| ntp.offset_ns = 120_000);
+    fed.only("ntp_unsynchronised")
+        .says("a program steers the kernel's clock, but");
 }
 
 /// A rate that is not 0 was set by a program, which may have ended: phc2sys of linuxptp 1 sets

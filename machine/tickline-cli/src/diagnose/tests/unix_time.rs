@@ -431,6 +431,28 @@ fn the_daemon_announces_a_leap_second_unless_the_kernel_knows_that_it_is_over() 
     assert_eq!(over.codes(), [""; 0]);
 }
 
+/// Without its bit the kernel makes no step. Symptom: "Unix time then repeats a second", under a
+/// chronyd that slews the second.
+#[test]
+fn how_unix_time_passes_a_leap_second_of_the_daemon_alone_is_not_known() {
+    let machine = good_machine().daemon_answers(NtpDaemon {
+        leap: Some(Leap::Insert),
+        ..chronyd()
+    });
+    for leap in [Some(Leap::None), None] {
+        let finding = machine
+            .clone()
+            .ntp(|ntp| ntp.leap = leap)
+            .only("leap_second");
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding
+            .says("chronyd announces a leap second for the end of this UTC day")
+            .does_not_say("repeats a second");
+    }
+    let by_both = machine.ntp(|ntp| ntp.leap = Some(Leap::Insert));
+    by_both.only("leap_second").says("repeats a second");
+}
+
 /// ntpd steps the clock only if its offset is larger.
 #[test]
 fn an_offset_that_a_working_daemon_leaves_is_no_finding() {
