@@ -7,6 +7,7 @@ pub(crate) mod latency;
 pub(crate) mod resolution;
 pub(crate) mod served_by;
 pub(crate) mod standstill;
+pub(crate) mod stopwatch;
 pub(crate) mod track;
 pub(crate) mod utc;
 pub(crate) mod warp;
