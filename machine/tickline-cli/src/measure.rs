@@ -6,6 +6,7 @@ pub(crate) mod costs;
 pub(crate) mod latency;
 pub(crate) mod resolution;
 pub(crate) mod served_by;
+pub(crate) mod skew;
 pub(crate) mod standstill;
 pub(crate) mod stopwatch;
 pub(crate) mod track;

@@ -17,7 +17,7 @@ use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::track::{self, TrackSummary};
-use crate::measure::{admitted_counter, resolution, standstill, status_when, utc};
+use crate::measure::{admitted_counter, resolution, skew, standstill, status_when, utc};
 use crate::progress::Progress;
 
 /// Where two parts of [`Setup::measure`] end on the progress bar, from 0.0 to 1.0.
@@ -156,6 +156,7 @@ impl Setup {
         }
         let mut document = Document::new(command, costs, track);
         document.served_unknown = self.served_by.as_ref().err().cloned();
+        document.machine.clock_gettime_skew_ppb = Some(skew::measure_ppb());
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
         Ok(document)

@@ -157,6 +157,23 @@ fn no_command_waits_for_ever_by_a_clock_that_freezes_later() {
     }
 }
 
+/// Symptom: the doctor found nothing wrong, or blamed the kernel for its clock's rate.
+#[test]
+fn another_pace_of_monotonic_time_alone_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = paced("1.2", "0", folder.path()) else {
+        return;
+    };
+    let output = output(&["doctor"], &library, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = text(&output.stdout);
+    assert!(
+        shown.starts_with("WRONG: ") && shown.contains("[clock_interposed]"),
+        "{shown}"
+    );
+    assert!(!shown.contains("frequency_implausible"), "{shown}");
+}
+
 /// No command waits by Unix time.
 #[test]
 fn frozen_unix_time_is_a_finding() {
