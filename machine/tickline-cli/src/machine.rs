@@ -94,6 +94,9 @@ pub(crate) struct Machine {
     pub(crate) clock_gettime_file: Option<String>,
     /// The Unix time of libc's `clock_gettime` minus the Unix time of the system call, ns.
     pub(crate) clock_gettime_difference_ns: Option<i64>,
+    /// The pace of libc's `CLOCK_MONOTONIC` minus that of the system call's, as far as a short
+    /// comparison proves a difference, ppb.
+    pub(crate) clock_gettime_skew_ppb: Option<i64>,
     /// The process's time namespace; null if the kernel has no time namespaces.
     pub(crate) time_namespace: Option<TimeNamespace>,
     /// The CPUs that the process may use, as a list of ranges.

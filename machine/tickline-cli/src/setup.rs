@@ -17,7 +17,7 @@ use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::track::{self, TrackSummary};
-use crate::measure::{admitted_counter, resolution, standstill, status_when, utc};
+use crate::measure::{admitted_counter, resolution, skew, standstill, status_when, utc};
 use crate::progress::Progress;
 
 /// Where two parts of [`Setup::measure`] end on the progress bar, from 0.0 to 1.0.
@@ -45,7 +45,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// If `CLOCK_MONOTONIC` stands still, because then no measurement ends.
+    /// If `CLOCK_MONOTONIC` stands still or hardly moves, because then no measurement ends.
     pub(crate) fn start() -> io::Result<Self> {
         // This comes before `start_clock`, because the filtered processes must inherit the rights
         // with which this process was started.
@@ -64,9 +64,13 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// If `CLOCK_MONOTONIC` stands still, because then no measurement ends.
+    /// If `CLOCK_MONOTONIC` stands still or hardly moves, because then no measurement ends.
     pub(crate) fn start_clock() -> io::Result<Self> {
         let counter_readable = machine::may_read_counter();
+        if counter_readable != Some(false) {
+            // The waits of the start would take minutes.
+            standstill::check_pace()?;
+        }
         let guard = tickline::start().map_err(|error| error.to_string());
         if guard.is_err() {
             Clock::global().maintain();
@@ -89,6 +93,10 @@ impl Setup {
     /// the clocks, and collects the facts. The caller makes the findings, because it may measure
     /// more before.
     ///
+    /// # Errors
+    ///
+    /// As [`Setup::document`].
+    ///
     /// The comparison of the CPUs' counters must have ended, or two runs would have two results.
     /// Then the tracking comes first. It gives the clock's thread time to settle, so the costs are
     /// the costs of the steady state.
@@ -98,7 +106,7 @@ impl Setup {
         duration: Duration,
         progress: &Progress,
         ends: Shares,
-    ) -> Document {
+    ) -> io::Result<Document> {
         costs::wait_for_comparison();
         let host_before = machine::host_clock_now();
         let track = track::track(
@@ -113,11 +121,11 @@ impl Setup {
             progress.part("costs", ends.tracked, ends.measured),
         );
         resolution::measure(&mut costs, &calls);
-        let mut document = self.document(command, costs, Some(track));
+        let mut document = self.document(command, costs, Some(track))?;
         document.host_clock = host_before
             .zip(host_after)
             .and_then(|(before, after)| HostClock::between(&before, &after));
-        document
+        Ok(document)
     }
 
     /// Every call. A call that ends a process with the inherited rights is not measured.
@@ -132,20 +140,26 @@ impl Setup {
     }
 
     /// A document with these measurements, the facts, and the answerer of each clock.
+    ///
+    /// # Errors
+    ///
+    /// If `CLOCK_MONOTONIC` has come to stand still during the measurements, or hardly moves.
     pub(crate) fn document(
         &self,
         command: &'static str,
         mut costs: Vec<CostRow>,
         track: Option<TrackSummary>,
-    ) -> Document {
+    ) -> io::Result<Document> {
+        standstill::check(admitted_counter().ok())?;
         for row in &mut costs {
             row.served_by = self.served_by(&row.clock);
         }
         let mut document = Document::new(command, costs, track);
         document.served_unknown = self.served_by.as_ref().err().cloned();
+        document.machine.clock_gettime_skew_ppb = Some(skew::measure_ppb());
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
-        document
+        Ok(document)
     }
 
     fn served_by(&self, clock: &str) -> Option<ServedBy> {

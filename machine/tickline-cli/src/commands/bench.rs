@@ -31,7 +31,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let cpu_percent = before_ns
         .zip(after_ns)
         .map(|(before_ns, after_ns)| percent(before_ns, after_ns, start.elapsed()));
-    let mut document = setup.document("bench", costs, None);
+    let mut document = setup.document("bench", costs, None)?;
     progress.finish();
     document.bench = Some(BenchSummary {
         rounds: args.rounds,

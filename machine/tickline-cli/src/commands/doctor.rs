@@ -18,7 +18,7 @@ use crate::exit::{Exit, PluginStatus};
 use crate::float::signed_f64;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
-use crate::measure::standstill::StandingClocks;
+use crate::measure::standstill::{SlowClock, StandingClocks};
 use crate::openmetrics;
 use crate::output::{Destination, JsonOutput, line_to_stderr, to_stdout};
 use crate::progress::Progress;
@@ -55,7 +55,7 @@ fn diagnose_this_machine(args: &Doctor) -> io::Result<Exit> {
         tracked: 0.6,
         measured: 1.0,
     };
-    let mut document = setup.measure("doctor", args.duration, &progress, ends);
+    let mut document = setup.measure("doctor", args.duration, &progress, ends)?;
     document.max_error_ns = args.max_error_ns;
     document.add_diagnosis();
     progress.finish();
@@ -245,11 +245,11 @@ pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     check_failed(PluginStatus::Unknown, error)
 }
 
-/// Whether the error is a clock that stands still: that clock is known to be wrong.
+/// Whether the error is a clock that stands still or hardly moves: that clock is known to be wrong.
 fn is_standing_clock(error: &io::Error) -> bool {
     error
         .get_ref()
-        .is_some_and(|error| error.is::<StandingClocks>())
+        .is_some_and(|error| error.is::<StandingClocks>() || error.is::<SlowClock>())
 }
 
 /// Prints the line of `--check` for an error. If standard output can't be written, prints the error

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
         tracked: 0.4,
         measured: 0.7,
     };
-    let mut document = setup.measure("report", args.duration, &progress, ends);
+    let mut document = setup.measure("report", args.duration, &progress, ends)?;
     document.latencies = latency::measure(progress.part("single readings", ends.measured, 0.8));
     document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();

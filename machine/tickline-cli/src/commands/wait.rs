@@ -2,13 +2,16 @@
 
 use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::args;
 use crate::diagnose::why_not_near_utc;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::float::signed_f64;
+use crate::measure::admitted_counter;
+use crate::measure::standstill;
+use crate::measure::stopwatch::Stopwatch;
 use crate::output::{check_stdout, line_to_stderr, text_to_stdout};
 use crate::setup::Setup;
 use crate::words::{plain, time};
@@ -28,7 +31,7 @@ pub(crate) fn run(args: &args::Wait) -> io::Result<Exit> {
     } = *args;
     check_stdout()?;
     let _setup = Setup::start_clock()?;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let mut texts = Texts::new(max_error_ns, timeout);
     loop {
         let document = Document::of_unix_time(max_error_ns);
@@ -39,6 +42,7 @@ pub(crate) fn run(args: &args::Wait) -> io::Result<Exit> {
             return Ok(Exit::Success);
         };
         let Some(left) = timeout.checked_sub(waited) else {
+            standstill::check(admitted_counter().ok())?;
             text_to_stdout(&format!("{}\n", plain(&texts.failure(&why))))?;
             return Ok(Exit::Negative);
         };

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
-    let mut document = setup.document("warp", Vec::new(), None);
+    let mut document = setup.document("warp", Vec::new(), None)?;
     progress.finish();
     document.result = result(&warp);
     let exit = exit(&warp, args.cpus.as_ref());

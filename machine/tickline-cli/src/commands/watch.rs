@@ -8,12 +8,13 @@ mod view;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
 use crate::float::as_f64;
+use crate::measure::stopwatch::Stopwatch;
 use crate::measure::watch::{Ending, Sampler, WatchSummary};
 use crate::output::{JsonOutput, check_stdout, is_stdout, line_to_stderr};
 use crate::progress::Progress;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let table = csv.map(|path| Table::create(output.find_second("--csv", path)?));
     let stop = signal::stop_flag()?;
     let watch = watch(args, cpus, &stop, table.transpose()?)?;
-    let mut document = setup.document("watch", Vec::new(), None);
+    let mut document = setup.document("watch", Vec::new(), None)?;
     document.watch = Some(watch);
     let summary = text::summary(&document);
     if csv.is_some_and(is_stdout) {
@@ -78,8 +79,8 @@ fn watch(
     };
     let mut view = View::new(&cpus);
     let mut sampler = Sampler::new(cpus, args.interval);
-    let start = Instant::now();
-    let mut due = start;
+    let start = Stopwatch::start();
+    let mut due = Duration::ZERO;
     let ended_by = loop {
         let sample = sampler.sample();
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
@@ -98,14 +99,12 @@ fn watch(
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
         }
-        due = next_due(due, Instant::now(), args.interval);
-        let end = args
-            .duration
-            .and_then(|duration| start.checked_add(duration));
-        if wait_until(end.map_or(due, |end| due.min(end)), stop) {
+        due = next_due(due, start.elapsed(), args.interval);
+        let end = args.duration;
+        if wait_until(start, end.map_or(due, |end| due.min(end)), stop) {
             break Ending::Stopped;
         }
-        if end.is_some_and(|end| Instant::now() >= end) {
+        if end.is_some_and(|end| start.elapsed() >= end) {
             break Ending::Time;
         }
     };
@@ -117,7 +116,7 @@ fn watch(
 
 /// The time of the next sample. After a suspend, or on a busy machine, the samples that were missed
 /// are skipped.
-fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
+fn next_due(due: Duration, now: Duration, interval: Duration) -> Duration {
     let next = due + interval;
     if next < now { now + interval } else { next }
 }
@@ -161,11 +160,11 @@ fn finished_share(summary: &WatchSummary, duration: Duration) -> f64 {
     (watched_s / duration.as_secs_f64()).min(1.0)
 }
 
-/// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.
-fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
+/// Waits until `start` is `due` ago, or until a signal sets `stop`. Returns whether a signal has come.
+fn wait_until(start: Stopwatch, due: Duration, stop: &AtomicBool) -> bool {
     // ORDERING: Relaxed, pairs with the signal handler's store. The flag publishes no other data.
     while !stop.load(Ordering::Relaxed) {
-        let left = due.saturating_duration_since(Instant::now());
+        let left = due.saturating_sub(start.elapsed());
         if left.is_zero() {
             return false;
         }
@@ -182,7 +181,7 @@ mod tests {
 
     #[test]
     fn samples_are_an_interval_apart() {
-        let due = Instant::now();
+        let due = SECOND;
         for now in [due, due + SECOND / 2, due + SECOND] {
             assert_eq!(next_due(due, now, SECOND), due + SECOND);
         }
@@ -190,7 +189,7 @@ mod tests {
 
     #[test]
     fn missed_samples_are_skipped() {
-        let due = Instant::now();
+        let due = SECOND;
         let now = due + 7 * SECOND / 2;
         assert_eq!(next_due(due, now, SECOND), now + SECOND);
     }
@@ -208,10 +207,11 @@ mod tests {
     #[test]
     fn a_wait_ends_at_its_time_or_at_a_signal() {
         let stop = AtomicBool::new(false);
-        let due = Instant::now() + Duration::from_millis(2);
-        assert!(!wait_until(due, &stop));
-        assert!(Instant::now() >= due);
+        let start = Stopwatch::start();
+        let due = Duration::from_millis(2);
+        assert!(!wait_until(start, due, &stop));
+        assert!(start.elapsed() >= due);
         let stop = AtomicBool::new(true);
-        assert!(wait_until(due + 3_600 * SECOND, &stop));
+        assert!(wait_until(start, 3_600 * SECOND, &stop));
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     } else {
         Vec::new()
     };
-    let mut document = setup.document("who", costs, None);
+    let mut document = setup.document("who", costs, None)?;
     document.add_diagnosis();
     let exit = if counted.is_ok() {
         Exit::Success

@@ -1,6 +1,6 @@
 //! Findings about the CPUs' counters: whether they agree, whether a read is fast, and their rate.
 
-use super::{hosts, shared_fixes};
+use super::{hosts, process, shared_fixes};
 use crate::clocksources::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::Block::Commands;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
@@ -171,6 +171,10 @@ fn is_clock_by_counter(document: &Document) -> bool {
 }
 
 fn wrong_frequency(document: &Document) -> Option<Finding> {
+    // The frequency was measured against a clock that is not the kernel's.
+    if process::faked_pace_ppb(document).is_some() {
+        return None;
+    }
     let measured_hz = document.clock.frequency_hz?;
     let nominal_hz = document
         .nominal_hz()

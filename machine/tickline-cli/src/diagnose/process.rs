@@ -7,6 +7,7 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine;
 use crate::measure::served_by::{NO_FILTER, ServedBy};
+use crate::words::rate;
 
 /// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
 pub(super) fn counter_denied(document: &Document) -> Option<Finding> {
@@ -45,6 +46,17 @@ pub(super) fn counter_denied(document: &Document) -> Option<Finding> {
 /// The least difference that shows a faked time, ns: libfaketime's usual amounts are longer.
 const FAKED_NS: u64 = 1_000_000_000;
 
+/// The least difference between the paces that shows a faked time, ppb: far more than the bound of
+/// a clock that computes the time itself, such as tickline's.
+const FAKED_PPB: u64 = 1_000_000;
+
+/// The skew of libc's clock from the kernel's, if it shows a faked time. What was measured against
+/// libc's clock is then wrong.
+pub(super) fn faked_pace_ppb(document: &Document) -> Option<i64> {
+    let skew_ppb = document.machine.clock_gettime_skew_ppb?;
+    (skew_ppb.unsigned_abs() > FAKED_PPB).then_some(skew_ppb)
+}
+
 /// A library such as libfaketime replaces libc's `clock_gettime`, or something unknown gives the
 /// process another time than the kernel.
 pub(super) fn clock_interposed(document: &Document) -> Option<Finding> {
@@ -53,7 +65,8 @@ pub(super) fn clock_interposed(document: &Document) -> Option<Finding> {
     let seen_file = file.map(|file| format!("the dynamic linker has clock_gettime from {file}"));
     let name = stranger.map(|file| file.rsplit('/').next().unwrap_or(file));
     let difference_ns = document.machine.clock_gettime_difference_ns.unwrap_or(0);
-    let finding = if difference_ns.unsigned_abs() > FAKED_NS {
+    let skew_ppb = faked_pace_ppb(document);
+    let finding = if difference_ns.unsigned_abs() > FAKED_NS || skew_ppb.is_some() {
         let difference_s = difference_ns / 1_000_000_000;
         // A file that has the name of a libc may still be another library.
         let what = match name {
@@ -67,6 +80,12 @@ pub(super) fn clock_interposed(document: &Document) -> Option<Finding> {
             .seen(format!(
                 "Unix time by clock_gettime minus that by the system call: {difference_s} s"
             ))
+            .seen_all(skew_ppb.map(|ppb| {
+                format!(
+                    "CLOCK_MONOTONIC by clock_gettime runs {} from that by the system call",
+                    rate(ppb)
+                )
+            }))
     } else {
         Finding::note(
             Code::ClockInterposed,
@@ -223,7 +242,8 @@ impl Explained for Code {
                        of LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to \
                        change the time; profilers do so to count calls. The doctor compares the \
                        time by libc with that of a system call. If they differ by more than a \
-                       second, the time is faked, whatever the file is called.",
+                       second, or their paces by more than 1,000 ppm, the time is faked, whatever \
+                       the file is called.",
                 more: &[
                     Prose(
                         "Programs that are started with the same environment have the same clock. \

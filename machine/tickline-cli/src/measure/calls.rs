@@ -169,21 +169,7 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
             clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
         }),
         clock(CPU_TIME, || clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)),
-        call(SYSTEM_CALL, || {
-            let mut time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            // SAFETY: the system call writes a timespec to a valid address.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_clock_gettime,
-                    libc::CLOCK_MONOTONIC,
-                    &raw mut time,
-                )
-            };
-            time.tv_nsec
-        }),
+        call(SYSTEM_CALL, kernel_ns),
         // SAFETY: the system call takes no arguments.
         call(GETPPID, || unsafe { libc::syscall(libc::SYS_getppid) }),
     ]);
@@ -211,6 +197,31 @@ fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 
     seconds
         .wrapping_mul(1_000_000_000)
         .wrapping_add(part.wrapping_mul(unit_ns))
+}
+
+/// CLOCK_MONOTONIC by the system call, ns. No library replaces this clock, so loops that must end
+/// are bounded by it. It also answers a process that may not read the counter.
+#[cfg(target_os = "linux")]
+pub(crate) fn kernel_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the system call writes a timespec to a valid address.
+    unsafe {
+        libc::syscall(
+            libc::SYS_clock_gettime,
+            libc::CLOCK_MONOTONIC,
+            &raw mut time,
+        )
+    };
+    ns(time.tv_sec, time.tv_nsec, 1)
+}
+
+/// The OS clock, ns: only Linux has a system call for it.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn kernel_ns() -> u64 {
+    monotonic_ns()
 }
 
 /// The clock that tickline follows, ns: CLOCK_MONOTONIC on Linux.

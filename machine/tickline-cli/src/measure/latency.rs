@@ -4,12 +4,13 @@
 //! the line meanwhile, or if the thread loses the CPU.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::calls::{MONOTONIC, NOW_NS, monotonic_ns};
+use super::stopwatch::Stopwatch;
 
 /// The rounds of the clocks alternate, so a disturbance meets all clocks. A clock that takes 20 ns
 /// is read 50 million times in its second, which includes some recalibrations.
@@ -90,7 +91,7 @@ pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
 /// after the batch, outside of the measured time.
 fn round(now_ns: impl Fn() -> u64, times: &mut Histogram<u64>) {
     let mut readings = [0; BATCH as usize + 1];
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while start.elapsed() < ROUND {
         for reading in &mut readings {
             *reading = black_box(now_ns());

@@ -1,9 +1,10 @@
 //! Measures the resolution of each clock: the smallest step between two readings.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::calls::Call;
 use super::costs::CostRow;
+use super::stopwatch::Stopwatch;
 
 /// The time for each clock. A coarse clock moves at each timer tick of the kernel, at least every
 /// 10 ms on usual kernels (HZ=100).
@@ -29,7 +30,7 @@ pub(crate) fn measure(rows: &mut [CostRow], calls: &[Call]) {
 }
 
 fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let mut last = read_ns();
     let mut steps = 0;
     let mut smallest = None;

@@ -1,5 +1,5 @@
-//! Finds a clock that stands still, such as that of a process whose time libfaketime has frozen. A
-//! command that waits by such a clock would wait for ever.
+//! Finds a clock that stands still, or hardly moves, such as that of a process whose time
+//! libfaketime has frozen. A command that waits by such a clock would wait for ever.
 
 use std::error::Error;
 use std::fmt;
@@ -7,8 +7,9 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::units::ticks_between;
 
-use super::calls::monotonic_ns;
+use super::calls::{kernel_ns, monotonic_ns};
 use crate::machine;
 use crate::words::grouped;
 
@@ -59,20 +60,54 @@ impl fmt::Display for StandingClocks {
         }
         formatter
             .write_str(". Nothing can be measured or awaited by a clock that does not move.")?;
-        if let Some(library) = &self.library {
-            write!(
-                formatter,
-                " {library} replaces libc's clock_gettime: start the program without it (see \
-                 LD_PRELOAD and /etc/ld.so.preload)."
-            )?;
-        }
-        Ok(())
+        write_library(self.library.as_deref(), formatter)
     }
 }
 
 impl Error for StandingClocks {}
 
-/// Checks that `CLOCK_MONOTONIC` moves. All commands that measure wait by it. Unix time may stand
+/// A clock that hardly moves, or runs back, while the clock of the system call goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SlowClock {
+    /// The progress of libc's clock, ns; negative if it runs back.
+    libc_ns: i64,
+    /// The least progress of the system call's clock meanwhile, ns.
+    kernel_ns: i64,
+    /// The library that replaces libc's clocks.
+    library: Option<String>,
+}
+
+impl fmt::Display for SlowClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "CLOCK_MONOTONIC advanced {} ns, while that of the system call advanced {} ns. Nothing \
+             can be measured or awaited by a clock that is so slow.",
+            self.libc_ns, self.kernel_ns
+        )?;
+        write_library(self.library.as_deref(), formatter)
+    }
+}
+
+impl Error for SlowClock {}
+
+fn write_library(library: Option<&str>, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match library {
+        Some(library) => write!(
+            formatter,
+            " {library} replaces libc's clock_gettime: start the program without it (see \
+             LD_PRELOAD and /etc/ld.so.preload)."
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The library that replaces libc's clocks, if there is one.
+fn stranger() -> Option<String> {
+    machine::clock_gettime_file().filter(|file| !machine::is_libc(file))
+}
+
+/// Checks that `CLOCK_MONOTONIC` moves, and not far slower than the system call's. All commands that measure wait by it. Unix time may stand
 /// still: no command waits by it.
 ///
 /// The check neither sleeps nor waits by a clock. It ends after a limited number of reads. The
@@ -81,7 +116,7 @@ impl Error for StandingClocks {}
 ///
 /// # Errors
 ///
-/// [`StandingClocks`], with the clocks that stand still.
+/// [`StandingClocks`], with the clocks that stand still, or [`SlowClock`].
 pub(crate) fn check(counter: Option<HardwareCounter>) -> io::Result<()> {
     let unix_ns = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -96,11 +131,52 @@ pub(crate) fn check(counter: Option<HardwareCounter>) -> io::Result<()> {
     );
     match found {
         Some(found) => Err(io::Error::other(StandingClocks {
-            library: machine::clock_gettime_file().filter(|file| !machine::is_libc(file)),
+            library: stranger(),
+            ..found
+        })),
+        None => check_pace(),
+    }
+}
+
+/// Checks that `CLOCK_MONOTONIC` is not far slower than the system call's. A clock that stands still
+/// passes, because the system call's may stand as well: [`check`] finds it.
+///
+/// # Errors
+///
+/// [`SlowClock`].
+pub(crate) fn check_pace() -> io::Result<()> {
+    match slow(&monotonic_ns, &kernel_ns) {
+        Some(found) => Err(io::Error::other(SlowClock {
+            library: stranger(),
             ..found
         })),
         None => Ok(()),
     }
+}
+
+/// The time for the comparison of two paces, ns: far more than the system calls take.
+const PACE_NS: u64 = 2_000_000;
+
+/// A clock this many times slower than the system call's is unusable: libfaketime prolongs each
+/// sleep as often.
+const SLOW: i64 = 10;
+
+/// Compares the pace of libc's clock with that of the system call's.
+fn slow(libc_ns: &dyn Fn() -> u64, kernel_ns: &dyn Fn() -> u64) -> Option<SlowClock> {
+    let libc_start_ns = libc_ns();
+    // Read after libc's clock at the start, and before it at the end: pauses between the reads do
+    // not make libc's clock look slow.
+    let kernel_start_ns = kernel_ns();
+    let elapsed_ns = (0..MAX_READS)
+        .map(|_| kernel_ns().saturating_sub(kernel_start_ns))
+        .find(|elapsed_ns| *elapsed_ns >= PACE_NS)?;
+    let found = SlowClock {
+        libc_ns: ticks_between(libc_start_ns, libc_ns()),
+        kernel_ns: i64::try_from(elapsed_ns).ok()?,
+        library: None,
+    };
+    let is_slow = found.libc_ns != 0 && found.libc_ns < found.kernel_ns / SLOW;
+    is_slow.then_some(found)
 }
 
 /// Reads the clock until it moves. If it does not, also names the others that have not moved
@@ -173,6 +249,34 @@ mod tests {
         let reads = counter(1);
         let late = || reads() / (MIN_READS / 2);
         assert_eq!(standing(&late, &[], Some(counter(LIMIT_TICKS))), None);
+    }
+
+    /// Symptom: under `faketime -f '+0 x0.001'` no command ended.
+    #[test]
+    fn a_clock_that_hardly_moves_is_slow() {
+        let reads = Cell::new(0);
+        let kernel_ns = || reads.replace(reads.get() + 1_000);
+        let found = slow(&|| reads.get() / 1_000, &kernel_ns).expect("slow");
+        let text = found.to_string();
+        assert!(
+            text.starts_with("CLOCK_MONOTONIC advanced 2001 ns"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_runs_back_is_slow() {
+        let back = counter(1);
+        assert!(slow(&|| 1_000_000 - back(), &counter(1_000)).is_some());
+    }
+
+    #[test]
+    fn a_clock_of_another_pace_is_usable() {
+        let reads = Cell::new(0);
+        let kernel_ns = || reads.replace(reads.get() + 1_000);
+        for [times, part] in [[1, 1], [1, 5], [10, 1]] {
+            assert_eq!(slow(&|| reads.get() * times / part, &kernel_ns), None);
+        }
     }
 
     #[test]

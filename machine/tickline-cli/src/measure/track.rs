@@ -10,6 +10,7 @@ use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
 use super::narrowest;
+use super::stopwatch::Stopwatch;
 use crate::float::{as_f64, signed_f64};
 
 /// The time between two points.
@@ -144,11 +145,11 @@ impl OffsetSummary {
 /// `progress` receives the finished share.
 pub(crate) fn track(duration: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
-    let start_ns = monotonic_ns();
+    let start = Stopwatch::start();
     let interval = INTERVAL.max(duration / MAX_POINTS);
     let mut points = Vec::new();
     loop {
-        let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;
+        let at_s = start.elapsed().as_secs_f64();
         let share = at_s / duration.as_secs_f64();
         if share >= 1.0 {
             return TrackSummary::new(points);

@@ -1,4 +1,4 @@
-//! Tests of commands whose clocks stand still.
+//! Tests of commands whose clocks stand still, or have another pace than the kernel's.
 
 #![cfg(target_os = "linux")]
 
@@ -97,6 +97,81 @@ fn monotonic_time_that_stands_still_alone_is_named_alone() {
         let output = output(arguments, &library, &[]);
         assert_fails(&output, 2, "CLOCK_MONOTONIC stands still");
     }
+}
+
+/// Symptom: under `faketime -f '+0 x0.001'` these commands did not end.
+#[test]
+fn no_command_waits_for_ever_by_a_slow_clock() {
+    let Some(library) = libfaketime() else { return };
+    for arguments in COMMANDS {
+        let output = output(arguments, &library, &[("FAKETIME", "+0 x0.001")]);
+        let named = format!("{} replaces libc's", library.display());
+        assert_fails(&output, 2, &named);
+        assert_fails(&output, 2, "CLOCK_MONOTONIC advanced");
+    }
+}
+
+#[test]
+fn a_check_by_a_slow_clock_is_critical() {
+    let Some(library) = libfaketime() else { return };
+    let output = output(&["--check"], &library, &[("FAKETIME", "+0 x0.001")]);
+    assert_eq!(output.status.code(), Some(2));
+    let line = "TICKLINE CRITICAL - CLOCK_MONOTONIC advanced";
+    assert!(text(&output.stdout).starts_with(line), "{output:?}");
+}
+
+/// A library that gives `CLOCK_MONOTONIC` this pace, from that time on.
+fn paced(rate: &str, after_ns: &str, folder: &Path) -> Option<PathBuf> {
+    let flags = [format!("-DRATE={rate}"), format!("-DAFTER_NS={after_ns}")];
+    library("paced", &flags.each_ref().map(String::as_str), folder)
+}
+
+#[test]
+fn no_command_waits_for_ever_by_a_clock_that_runs_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = paced("-0.001", "0", folder.path()) else {
+        return;
+    };
+    for arguments in COMMANDS {
+        let output = output(arguments, &library, &[]);
+        assert_fails(&output, 2, "CLOCK_MONOTONIC advanced -");
+    }
+}
+
+/// Symptom: with `FAKETIME_START_AFTER_SECONDS=1` these commands did not end.
+#[test]
+fn no_command_waits_for_ever_by_a_clock_that_freezes_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = paced("0.0", "1e9", folder.path()) else {
+        return;
+    };
+    let commands: [&[&str]; 3] = [
+        &["doctor", "--duration", "3s"],
+        &["watch", "--duration", "3s"],
+        &["report", "--duration", "3s", "--out", "/dev/null"],
+    ];
+    for arguments in commands {
+        let output = output(arguments, &library, &[]);
+        assert_fails(&output, 2, "CLOCK_MONOTONIC stands still");
+        assert_fails(&output, 2, "paced.so replaces libc's");
+    }
+}
+
+/// Symptom: the doctor found nothing wrong, or blamed the kernel for its clock's rate.
+#[test]
+fn another_pace_of_monotonic_time_alone_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = paced("1.2", "0", folder.path()) else {
+        return;
+    };
+    let output = output(&["doctor"], &library, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = text(&output.stdout);
+    assert!(
+        shown.starts_with("WRONG: ") && shown.contains("[clock_interposed]"),
+        "{shown}"
+    );
+    assert!(!shown.contains("frequency_implausible"), "{shown}");
 }
 
 /// No command waits by Unix time.

@@ -239,6 +239,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         kernel_log: _,
         tracer_pid: _,
         clock_gettime_difference_ns: _,
+        clock_gettime_skew_ppb: _,
         ntp: _,
         counter_difference_ticks: _,
     } = machine;

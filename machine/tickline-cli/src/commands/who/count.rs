@@ -17,6 +17,7 @@ use super::tracepoint::{self, Obstacle, Tracepoint};
 use crate::cpu_list;
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
+use crate::measure::stopwatch::Stopwatch;
 
 /// The time for which calls are counted but not sampled, to choose the sampling period.
 const TRIAL: Duration = Duration::from_millis(100);
@@ -56,7 +57,7 @@ pub(super) fn count(
     let mut counted = CallCounts::default();
     counted.who.sampled_every = Some(period);
     counted.who.from_monotonic_ns = Some(monotonic_ns());
-    let start = Instant::now();
+    let start = Stopwatch::start();
     sampled
         .iter_mut()
         .try_for_each(|one| one.sampler.enable())?;

@@ -36,6 +36,7 @@ pub(super) fn good_machine() -> Given {
         tracer_pid: Some(0),
         clock_gettime_file: text("/lib/x86_64-linux-gnu/libc.so.6"),
         clock_gettime_difference_ns: Some(-40),
+        clock_gettime_skew_ppb: Some(0),
         online_cpus: text("0-7"),
         synchronised_cpus: Some(8),
         counters: "synchronised on 8 CPUs".to_owned(),

@@ -88,6 +88,30 @@ fn a_library_that_fakes_the_time_is_wrong() {
     finding.shows("-86400 s");
 }
 
+/// Symptom: under `faketime -f '+0 x1.2'` the doctor advised a calibration of the kernel's clock.
+#[test]
+fn a_library_that_fakes_the_pace_is_wrong_and_the_kernel_is_not() {
+    for skew_ppb in [200_000_000, -1_000_001] {
+        let machine = good_machine().with(|document| {
+            document.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+            document.machine.clock_gettime_skew_ppb = Some(skew_ppb);
+            document.clock.frequency_hz = Some(2_400_000_000);
+        });
+        let finding = machine.only("clock_interposed");
+        assert_eq!(finding.severity, Severity::Wrong, "{skew_ppb}");
+        finding.shows("from that by the system call");
+    }
+}
+
+#[test]
+fn a_pace_within_1000_ppm_is_no_faked_time() {
+    let machine = good_machine().with(|document| {
+        document.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+        document.machine.clock_gettime_skew_ppb = Some(1_000_000);
+    });
+    assert_eq!(machine.only("clock_interposed").severity, Severity::Note);
+}
+
 #[test]
 fn every_libc_is_known() {
     for library in [
