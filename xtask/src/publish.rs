@@ -13,14 +13,14 @@ use crate::files::root;
 use crate::outcome::SOME_SKIPPED;
 use crate::targets::{PUBLISHED, package_options};
 
-/// The registry is named, so that a configuration that replaces crates.io by a mirror does not stop
-/// cargo. Changes that are not committed do not either: this is a check, and publishes nothing.
+/// The registry is named because cargo would stop at a configuration that replaces crates.io by a
+/// mirror. Changes that are not committed are allowed, because this check publishes nothing.
 const DRY_RUN: &str = "cargo publish --workspace --dry-run --allow-dirty --registry crates-io";
 
 /// Where a dry run builds.
 const TARGET: &str = "target/publish";
 
-/// Cargo warns so of each package in a dry run.
+/// Cargo's warning about each package in a dry run.
 const OF_EACH_DRY_RUN: &str = "aborting upload due to dry run";
 
 /// Parts of cargo's messages if it can't reach a registry.

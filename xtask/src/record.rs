@@ -144,7 +144,7 @@ fn is_of_same_code(one: &Record, other: &Record) -> bool {
     one.commit == other.commit || is_unchanged(&one.commit, Other::Commit(&other.commit))
 }
 
-/// Whether [`CODE`] is the same in a commit and the other. A commit that this clone does not have
+/// Whether [`CODE`] is the same in `commit` and in `other`. A commit that this clone does not have
 /// counts as different.
 fn is_unchanged(commit: &str, other: Other<'_>) -> bool {
     changed_files(root(), commit, other, CODE).is_some_and(|files| files.is_empty())

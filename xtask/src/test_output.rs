@@ -10,8 +10,8 @@ pub(crate) fn skips(output: &str) -> impl Iterator<Item = &str> {
     skips.map(|(_, reason)| reason)
 }
 
-/// The output without what tests have printed that passed. `--show-output` lists them between
-/// `successes:` and the failures or the closing line.
+/// The output without the lines that passed tests have printed. `--show-output` lists these lines
+/// between `successes:` and the failures or the closing line.
 fn without_successes(output: &str) -> String {
     let mut kept = String::new();
     let mut is_success = false;
@@ -30,7 +30,7 @@ fn without_successes(output: &str) -> String {
 }
 
 /// The last lines of the output that name an error, each with the next line; the last lines if no
-/// line names an error. What tests that passed have printed is left out.
+/// line names an error. The lines that passed tests have printed are left out.
 pub(crate) fn faults(output: &str) -> String {
     const SIGNS: [&str; 4] = ["FAILED", "panicked at", "error:", "error["];
     const MAX_LINES: usize = 16;

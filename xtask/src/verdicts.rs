@@ -144,7 +144,7 @@ struct Found {
 }
 
 impl Found {
-    /// What a verdict says, or a file of `compare`.
+    /// What a verdict of `--against`, or a file of `compare`, says.
     fn from_json(comparison: &Value) -> Result<Self, String> {
         let percent = comparison["difference_percent"]["estimate"].as_f64();
         Ok(Self {

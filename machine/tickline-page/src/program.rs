@@ -36,8 +36,8 @@ pub const SWITCH_VARIABLE: &str = "TICKLINE";
 pub const OFF: &str = "off";
 
 /// The number of the interface between `tickline run` and the library: the hash of the file that
-/// states it, and of the version of the page's layout. A person might forget to raise a
-/// number, and no test would see it, because a part of the interface is prose (the registers of
+/// states it, and of the version of the page's layout. If a person had to raise a number, no test
+/// would see that it was forgotten, because a part of the interface is prose (the registers of
 /// [`Resume`]).
 pub const RUN_INTERFACE: u32 = hash(include_bytes!("program/run_interface.rs")) ^ LAYOUT_VERSION;
 

@@ -115,7 +115,7 @@ fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
     Ok(Destinations { document, figures })
 }
 
-/// Writes document, text and figures. Returns `exit`, or with `--check` the exit code of that.
+/// Writes document, text and figures. Returns `exit`, or with `--check` the exit code of the check.
 fn write(
     destinations: Destinations,
     args: &Doctor,

@@ -517,7 +517,7 @@ mod tests {
 
     use super::*;
 
-    /// `run` said of each guest with kvm-clock that its clock needs no system call.
+    /// Symptom: `run` said of each guest with kvm-clock that its clock needs no system call.
     #[test]
     fn a_call_without_the_vdso_is_not_cheaper_than_a_system_call() {
         assert!(!is_cheaper(SYSTEM_CALL, SYSTEM_CALL));

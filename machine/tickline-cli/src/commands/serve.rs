@@ -82,8 +82,8 @@ fn act(args: &args::Serve) -> Result<Exit, ServeError> {
     }
 }
 
-/// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page
-/// is another one, which stays as it is.
+/// Switches the page off or on, by `action`, whose name is `word`. If the machine's page is another
+/// one, also says that it stays as it is.
 fn switch(
     named: Option<&Path>,
     word: &str,
@@ -121,7 +121,7 @@ fn is_missing(page: &Path) -> bool {
     !may_exist(page) && page::deleted(page).is_none()
 }
 
-/// Whether there is such a file, or this user may not look for it.
+/// Whether there is such a file; `true` also if this user may not look for it.
 fn may_exist(page: &Path) -> bool {
     page.try_exists().unwrap_or(true)
 }

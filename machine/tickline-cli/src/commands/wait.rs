@@ -57,7 +57,7 @@ pub(crate) fn run(args: &args::Wait) -> io::Result<Exit> {
 struct Texts {
     limit: String,
     timeout: Duration,
-    /// The last reason that was told, and when.
+    /// When a reason was last printed, and which.
     last: Option<(Duration, String)>,
 }
 
@@ -70,7 +70,8 @@ impl Texts {
         }
     }
 
-    /// What the program waits for; `None` if that is nothing new, or was told a moment ago.
+    /// What the program waits for; `None` if `why` is the last printed reason, or if a reason was
+    /// printed less than `QUIET` ago.
     fn waiting(&mut self, waited: Duration, why: &str) -> Option<String> {
         if let Some((said, last)) = &self.last
             && (last == why || waited.saturating_sub(*said) < QUIET)

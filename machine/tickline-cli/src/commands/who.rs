@@ -199,7 +199,7 @@ impl CallCounts {
 mod tests {
     use super::*;
 
-    /// Symptom: a thread whose process has such a name was counted as a process, which has no call.
+    /// Symptom: a thread counted as a process without calls, if its process's name was not UTF-8.
     #[test]
     fn a_thread_is_refused_whatever_the_name_of_its_process() {
         let error = std::thread::spawn(|| {

@@ -16,8 +16,8 @@ fn line_limit_ns(phase: &Phase) -> Option<u64> {
     Some(FAR_BRACKETS * phase.watched.as_ref()?.narrowest_bracket_ns?)
 }
 
-/// The difference of Unix time and monotonic time is known within the time of one read of each, so
-/// Unix time may be off by its own bound more.
+/// The difference of Unix time and monotonic time is known within the time of one read of each. So
+/// the limit for Unix time is larger by its own bound.
 fn unix_limit_ns(phase: &Phase) -> Option<u64> {
     Some(line_limit_ns(phase)? + phase.watched.as_ref()?.unix_widest_bound_ns)
 }

@@ -17,10 +17,10 @@ pub(super) fn utc_by_chronyd() -> Vec<Rule> {
     rules
 }
 
-/// chronyd's server states no error, so that chronyd's claims are estimates. They may miss on a
-/// busy host, where the server's replies are late, and a range is as true as its source. On a
-/// quiet host they don't, and no range may. Where a claim has missed once, a wrong rate of the
-/// range is no longer seen.
+/// chronyd's server states no error, so chronyd's claims are estimates. On a busy host, where the
+/// server's replies are late, claims may miss, and so may the ranges that are made from them. On a
+/// quiet host no claim misses, and no range may. Once a claim has missed, these rules no longer see
+/// a wrong rate of the range.
 pub(super) fn utc_by_chronyds_estimates() -> Vec<Rule> {
     let mut rules = read_by_chronyd();
     rules.push(rule("chronyd was asked for its claims", |phase| {

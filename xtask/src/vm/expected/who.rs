@@ -4,7 +4,7 @@ use super::super::check::{
     Rule, at_least, at_most, at_most_that, equals, figure, first_has, is, is_true, rule,
 };
 
-/// It must find a program that asks for the time 100,000 times a second. Such a call
+/// `tickline who` must find a program that asks for the time 100,000 times a second. Such a call
 /// takes at least 300 ns, so the calls take at least 30 permille of a CPU.
 pub(super) fn who_counts() -> Vec<Rule> {
     vec![
@@ -54,7 +54,7 @@ pub(super) fn who_needs_root() -> Vec<Rule> {
     says("sudo /tickline who")
 }
 
-/// It can count nothing, and says what to do instead.
+/// `tickline who` can count nothing, and says what to do instead.
 fn says(command: &'static str) -> Vec<Rule> {
     vec![
         rule("nothing can be counted", |phase| {
