@@ -286,7 +286,8 @@ impl Machine {
     }
 
     /// Whether the kernel's log or a clocksource on its list is a guest's. A paravirtual guest of
-    /// Xen may have nothing else, because it may see the CPUID of the bare processor.
+    /// Xen may have nothing else, because it may see the CPUID of the bare processor. On the list
+    /// of a processor without a hypervisor, the clocksources of other hypervisors show nothing.
     ///
     /// Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
     /// firmware of Xen's guests names Xen, or nothing.
@@ -299,11 +300,13 @@ impl Machine {
         let by_log = self
             .lower_case_log()
             .any(|line| line.contains("hypervisor detected") && is_of_guest(&line));
+        let is_sign = |name: &str| is_of_host(name) && is_of_guest(name);
+        let is_bare = self.hypervisor == Some(Hypervisor::NoneNamed);
         let offered = self.available_clocksources.as_deref().unwrap_or_default();
-        let mut clocksources = offered
+        let by_list = offered
             .split_whitespace()
-            .chain(self.clocksource.as_deref());
-        by_log || clocksources.any(|name| is_of_host(name) && is_of_guest(name))
+            .any(|name| is_sign(name) && (name == "xen" || !is_bare));
+        by_log || by_list || self.clocksource.as_deref().is_some_and(is_sign)
     }
 
     /// Whether the clocksource is a clock that the host keeps for its guest.

@@ -292,7 +292,7 @@ fn readings_without_the_counter_take_as_long_as_the_pages_say() {
         ),
         (
             CRATE_PAGE,
-            "they come from the OS clock, and take about # times as long as a direct call",
+            "or about # times as long where the call is a system call",
         ),
     ] {
         let said = figure(page, phrase);

@@ -484,6 +484,16 @@ fn the_log_or_the_list_shows_a_guest_whatever_cpuid_says() {
     }
 }
 
+#[test]
+fn a_list_does_not_make_a_guest_of_a_processor_without_a_hypervisor() {
+    let bare = Machine {
+        hypervisor: Some(Hypervisor::NoneNamed),
+        available_clocksources: Some("tsc kvm-clock acpi_pm".to_owned()),
+        ..Machine::default()
+    };
+    assert_eq!(bare.is_guest(), Some(false));
+}
+
 /// A host of KVM lists the clocksources of bare metal; Xen's dom0 has real firmware.
 #[test]
 fn a_host_of_guests_is_no_guest() {
