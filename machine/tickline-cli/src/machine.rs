@@ -226,14 +226,16 @@ impl Machine {
     }
 
     /// Whether the machine is a sandbox of gVisor, whose CPUID is the host's: by the hypervisor's
-    /// name, by the log, or by the kernel's release.
+    /// name, by the log, or by the kernel's release. A host that runs gVisor may have these words
+    /// as well, but it has a clocksource, which gVisor has not.
     pub(crate) fn is_gvisor(&self) -> bool {
         let release = self.kernel.as_deref().unwrap_or_default();
-        self.hypervisor == Some(Hypervisor::Gvisor)
-            || self
-                .lower_case_log()
+        let has_words = || {
+            self.lower_case_log()
                 .any(|line| line.contains("starting gvisor"))
-            || release.to_lowercase().contains("gvisor")
+                || release.to_lowercase().contains("gvisor")
+        };
+        self.hypervisor == Some(Hypervisor::Gvisor) || self.clocksource.is_none() && has_words()
     }
 
     /// The messages of the kernel's log, in lower case.
@@ -296,10 +298,16 @@ impl Machine {
             .product
             .as_deref()
             .is_some_and(|product| !product.contains("Xen"));
-        let is_of_guest = |sign: &str| !(may_be_dom0 && sign.contains("xen"));
+        let is_of_dom0 = |sign: &str| sign.contains("xen") && !sign.contains("xen hvm");
+        let is_of_guest = |sign: &str| !(may_be_dom0 && is_of_dom0(sign));
+        // The kernel's own message, after its time stamp if there is one.
+        let is_of_kernel = |line: &str| {
+            let message = line.split_once("] ").map_or(line, |(_, message)| message);
+            message.trim_start().starts_with("hypervisor detected: ")
+        };
         let by_log = self
             .lower_case_log()
-            .any(|line| line.contains("hypervisor detected") && is_of_guest(&line));
+            .any(|line| is_of_kernel(&line) && is_of_guest(&line));
         let is_sign = |name: &str| is_of_host(name) && is_of_guest(name);
         let is_bare = self.hypervisor == Some(Hypervisor::NoneNamed);
         let offered = self.available_clocksources.as_deref().unwrap_or_default();

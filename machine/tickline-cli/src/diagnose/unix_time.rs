@@ -433,15 +433,21 @@ fn server_unproven(document: &Document) -> Option<Finding> {
     )
 }
 
+/// The growth of the kernel's maximum error in four seconds, us (500 us each).
+const PHC2SYS_ERROR_US: i64 = 2_000;
+
 /// ptp4l follows a master, and says that it bounds nothing. phc2sys sets the kernel's maximum error
-/// to 0 all the same, and leaves the estimated error alone.
+/// to 0 all the same, about once a second, and leaves the estimated error alone. A larger error is
+/// of OpenNTPD, which does the same less often.
 fn ptp4l_unproven(document: &Document) -> Option<Finding> {
     let ptp4l = document.machine.ptp4l.as_ref()?;
     // Beside the port of a master, phc2sys may set the card's clock by the kernel's.
     let follows = matches!(ptp4l.port_state.as_str(), "slave" | "uncalibrated");
     let ntp = document.ntp_with_set_error()?;
     let errors = ntp.errors();
-    let is_by_phc2sys = errors.known_estimated_us().is_none() && errors.is_growth_only();
+    let is_by_phc2sys = errors.known_estimated_us().is_none()
+        && errors.is_growth_only()
+        && errors.maximum_us <= PHC2SYS_ERROR_US;
     let is_known_otherwise =
         document.machine.ntp_daemon.is_some() || document.clock.utc_error_ns.is_some();
     if !follows || ptp4l.unbounded.is_none() || !is_by_phc2sys || is_known_otherwise {

@@ -563,6 +563,29 @@ fn the_log_or_the_release_shows_gvisor() {
     assert!(!Machine::default().is_gvisor());
 }
 
+#[test]
+fn a_host_that_runs_gvisor_is_none() {
+    let host = Machine {
+        clocksource: Some("tsc".to_owned()),
+        kernel: Some("6.12.0-gvisor-host".to_owned()),
+        kernel_log: Some(vec!["[   90.000000] runsc: Starting gVisor".to_owned()]),
+        ..Machine::default()
+    };
+    assert!(!host.is_gvisor());
+}
+
+#[test]
+fn only_the_kernels_own_message_about_a_hypervisor_shows_a_guest() {
+    let host = Machine {
+        hypervisor: Some(Hypervisor::NoneNamed),
+        kernel_log: Some(vec![
+            "[   90.000000] libvirtd: no nested hypervisor detected".to_owned(),
+        ]),
+        ..Machine::default()
+    };
+    assert_eq!(host.is_guest(), Some(false));
+}
+
 /// Symptom: a document with this word was that of a guest.
 #[test]
 fn an_unknown_hypervisor_is_none_that_is_known() {
