@@ -377,43 +377,51 @@ fn claim_refused(document: &Document) -> Option<Finding> {
 /// `kernel/time/ntp.c`). It does so on whatever day the bit is set, and not if only the daemon
 /// announces the second: the daemon may then slew Unix time, step it, or do nothing.
 pub(super) fn leap_second(document: &Document) -> Option<Finding> {
-    let leap = document.leap()?;
-    let by_kernel = document.machine.ntp.as_ref().and_then(Ntp::leap);
-    let by_daemon_alone = match by_kernel {
-        Some(Leap::None) | None => document.machine.ntp_daemon.as_ref(),
-        Some(_) => None,
+    let found = match document.machine.ntp.as_ref().and_then(Ntp::leap) {
+        Some(Leap::Done) => return None,
+        Some(Leap::None) => announced_by_daemon(document, ", and the kernel (adjtimex) does not")?,
+        None => announced_by_daemon(document, "")?,
+        Some(Leap::Insert) => Finding::unsure(
+            Code::LeapSecond,
+            "a leap second is due at the end of this UTC day: Unix time then repeats a second",
+        )
+        .seen("adjtimex: STA_INS is set"),
+        Some(Leap::Delete) => Finding::unsure(
+            Code::LeapSecond,
+            "a negative leap second is due at the end of this UTC day: Unix time then skips a \
+             second",
+        )
+        .seen("adjtimex: STA_DEL is set"),
+        Some(Leap::InProgress) => Finding::unsure(
+            Code::LeapSecond,
+            "a leap second is passing: Unix time repeats a second",
+        )
+        .seen("adjtimex: STA_INS is set"),
     };
-    let what = match (leap, by_daemon_alone) {
-        (Leap::None | Leap::Done, _) => return None,
-        (_, Some(daemon)) => format!(
-            "{} announces a leap second for the end of this UTC day: how Unix time passes it is \
-             not known",
-            daemon.name
-        ),
-        (Leap::Insert, None) => {
-            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
-                .to_owned()
-        }
-        (Leap::Delete, None) => "a negative leap second is due at the end of this UTC day: Unix \
-                                 time then skips a second"
-            .to_owned(),
-        (Leap::InProgress, None) => {
-            "a leap second is passing: Unix time repeats a second".to_owned()
-        }
-    };
-    let seen = match (by_kernel, by_daemon_alone) {
-        (Some(Leap::None), Some(daemon)) => format!(
-            "{} announces a leap second, and the kernel (adjtimex) does not",
-            daemon.name
-        ),
-        (_, Some(daemon)) => format!("{} announces a leap second", daemon.name),
-        (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
-        _ => "adjtimex: STA_INS is set".to_owned(),
-    };
-    Some(Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
+    Some(found.fix(
         "see that the IERS has announced it (Bulletin C); measure durations with CLOCK_MONOTONIC; \
          let all machines whose timestamps are compared follow servers that smear it, or none",
     ))
+}
+
+/// The finding about a leap second that the daemon alone announces, without a fix. `by_kernel`
+/// follows the evidence.
+fn announced_by_daemon(document: &Document, by_kernel: &str) -> Option<Finding> {
+    let daemon = document.machine.ntp_daemon.as_ref()?;
+    if matches!(daemon.leap?, Leap::None | Leap::Done) {
+        return None;
+    }
+    let name = &daemon.name;
+    Some(
+        Finding::unsure(
+            Code::LeapSecond,
+            format!(
+                "{name} announces a leap second for the end of this UTC day: how Unix time passes \
+                 it is not known"
+            ),
+        )
+        .seen(format!("{name} announces a leap second{by_kernel}")),
+    )
 }
 
 tickline_core::named! {
