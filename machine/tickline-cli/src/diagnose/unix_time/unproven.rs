@@ -3,6 +3,7 @@
 
 use super::super::daemons;
 use super::Code;
+use crate::document::utc_bound::PTP_GROWTH_US;
 use crate::document::{Document, Finding};
 use crate::float::signed_f64;
 use crate::machine::Ptp4l;
@@ -11,9 +12,6 @@ use crate::words::time;
 /// The lowest stratum that stands for a clock without a reference: the default of `local` in
 /// chrony.conf(5), and that of `fudge 127.127.1.0` in the examples of ntpd.
 const LOCAL_STRATUM: u16 = 10;
-
-/// The growth of the kernel's maximum error in four seconds, us (500 us each).
-const PHC2SYS_ERROR_US: i64 = 2_000;
 
 /// The servers follow no reference clock, ptp4l bounds nothing, or the stated error is an offset.
 pub(super) fn server_unproven(document: &Document) -> Option<Finding> {
@@ -78,7 +76,7 @@ fn ptp4l_unproven(document: &Document) -> Option<Finding> {
     let errors = ntp.errors();
     let is_by_phc2sys = errors.known_estimated_us().is_none()
         && errors.is_growth_only()
-        && errors.maximum_us <= PHC2SYS_ERROR_US;
+        && errors.maximum_us <= PTP_GROWTH_US;
     let is_known_otherwise =
         document.machine.ntp_daemon.is_some() || document.clock.utc_error_ns.is_some();
     if !follows || ptp4l.unbounded.is_none() || !is_by_phc2sys || is_known_otherwise {
