@@ -519,6 +519,19 @@ fn the_error_that_phc2sys_sets_beside_a_ptp4l_without_a_bound_proves_nothing() {
     assert_eq!(master.codes(), [""; 0]);
 }
 
+/// ptp4l follows a clock of another use (gPTP, for audio and video). Symptom: OpenNTPD's error of
+/// 172 ms was phc2sys's, which sets it to 0 about once a second.
+#[test]
+fn the_error_that_openntpd_sets_beside_a_ptp4l_without_a_bound_is_no_finding() {
+    let unbounded = on_ptp4l(Some("its grandmaster follows no primary reference (class 248)"));
+    let after_us = |error_us| unbounded.clone().errors_us(error_us, KERNELS_LIMIT_US);
+    assert_eq!(after_us(172_000).codes(), [""; 0]);
+    assert_eq!(after_us(2_500).codes(), [""; 0]);
+    // OpenNTPD's last update may be as young as phc2sys's, and phc2sys need not run.
+    let young = after_us(2_000).only("utc_unproven");
+    young.says("which phc2sys sets, if it runs, bounds nothing");
+}
+
 /// The kernel adds the growth of a second at its end. Symptom: "within 0 ns of UTC".
 #[test]
 fn an_error_of_0_is_as_large_as_its_growth_in_a_second() {

@@ -67,7 +67,8 @@ pub(super) fn server_unproven(document: &Document) -> Option<Finding> {
 
 /// ptp4l follows a master, and says that it bounds nothing. phc2sys sets the kernel's maximum error
 /// to 0 all the same, about once a second, and leaves the estimated error alone. A larger error is
-/// of OpenNTPD, which does the same less often.
+/// of OpenNTPD, which does the same less often. A small one may be OpenNTPD's as well, because
+/// phc2sys need not run.
 fn ptp4l_unproven(document: &Document) -> Option<Finding> {
     let ptp4l = document.machine.ptp4l.as_ref()?;
     // Beside the port of a master, phc2sys may set the card's clock by the kernel's.
@@ -87,7 +88,7 @@ fn ptp4l_unproven(document: &Document) -> Option<Finding> {
         Finding::unsure(
             Code::UtcUnproven,
             "ptp4l does not say how far its time is from UTC, so the kernel's maximum error, which \
-             phc2sys sets, bounds nothing",
+             phc2sys sets, if it runs, bounds nothing",
         )
         .seen(seen_ptp4l(ptp4l))
         .seen(format!(
