@@ -492,6 +492,31 @@ fn under_ptp4l_no_other_daemon_is_offered() {
         .fix_lacks("timedatectl");
 }
 
+/// Symptom: "let the programs read the clock of the network card", which is no nearer to UTC than
+/// the grandmaster.
+#[test]
+fn the_fix_for_ptp4l_follows_from_why_it_makes_utc_unknown() {
+    let no_accuracy = on_ptp4l(Some("its grandmaster states no accuracy"));
+    no_accuracy
+        .clone()
+        .only("ntp_unsynchronised")
+        .fix_has("let the grandmaster state its class")
+        .fix_lacks("network card");
+    on_ptp4l(None)
+        .only("ntp_unsynchronised")
+        .fix_has("let the programs read the clock of the network card")
+        .fix_lacks("grandmaster");
+    let uncalibrated = no_accuracy.with(|document| {
+        let ptp4l = document.machine.ptp4l.as_mut().expect("ptp4l");
+        ptp4l.port_state = "uncalibrated".to_owned();
+    });
+    uncalibrated
+        .only("ntp_unsynchronised")
+        .fix_has("wait until the port is SLAVE")
+        .fix_lacks("grandmaster")
+        .fix_lacks("network card");
+}
+
 #[test]
 fn a_bound_of_ptp4l_without_its_clock_is_told_from_no_bound() {
     let finding = on_ptp4l(None).only("ntp_unsynchronised");
