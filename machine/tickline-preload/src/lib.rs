@@ -34,6 +34,7 @@ mod abi;
 mod attach;
 mod entry;
 mod interpose;
+mod libc_name;
 #[cfg(panic = "abort")]
 mod memory;
 mod original;

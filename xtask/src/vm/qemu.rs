@@ -19,8 +19,10 @@ use super::image::{Image, QEMU};
 use super::phase::{self, Phase};
 
 /// The longest time between two phases of a guest, or without an answer from QEMU's monitor. The
-/// longest phase takes a minute, in which Postgres fills its table.
-const SILENCE: Duration = Duration::from_secs(300);
+/// phase of clock-bound takes 480 s if each of its waits lasts as long as it may (`PATIENCE` and
+/// others in `tests/vm/guest/src/utc.rs`). The longest phase on a quiet host takes a minute, in
+/// which Postgres fills its table.
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// The longest run of a guest. Debian with all programs takes 12 minutes on a quiet host, and
 /// several times as long on a busy one.

@@ -33,8 +33,12 @@ const STREAK: u64 = 8;
 /// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
-/// The time in which readers of Unix time may judge, ns: 270 ms of each 2.1 s, long enough for
-/// frequent calls to make a streak. Powers of 2, so that a reading needs no division.
+/// The time in which readers of Unix time may judge, ns: 270 ms of each 2.1 s. Powers of 2, so that
+/// a reading needs no division.
+///
+/// A streak has 8 gaps, each of at most a 256th of the interval. So frequent calls make a streak in
+/// this time if the interval is 8.6 s or less. At longer ones (10 s at most), only calls at most
+/// 33 ms apart do.
 const JUDGING_NS: i64 = 1 << 28;
 const JUDGING_PERIOD_NS: i64 = 1 << 31;
 

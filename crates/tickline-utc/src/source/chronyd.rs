@@ -14,8 +14,9 @@
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
 //! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the
 //! hull of both rates until chronyd has shown which one it is. Where another program steers by 100
-//! ppm, the first rate alone would put a reading off by 100 us a second after the request: without
-//! the hull, 27 % of the readings that the tests simulate miss UTC, and none with it.
+//! ppm, the first rate alone would put a reading off by 100 us a second after the request. Without
+//! the hull, some of the readings that the tests simulate miss UTC, and none with it
+//! (`tests/world.rs`).
 //!
 //! # Who answers
 //!

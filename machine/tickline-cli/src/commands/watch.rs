@@ -80,6 +80,7 @@ fn watch(
     let mut view = View::new(&cpus);
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Stopwatch::start();
+    let end = args.duration;
     let mut due = Duration::ZERO;
     let ended_by = loop {
         let sample = sampler.sample();
@@ -100,7 +101,6 @@ fn watch(
             shown => shown?,
         }
         due = next_due(due, start.elapsed(), args.interval);
-        let end = args.duration;
         if wait_until(start, end.map_or(due, |end| due.min(end)), stop) {
             break Ending::Stopped;
         }

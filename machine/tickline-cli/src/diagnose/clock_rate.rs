@@ -16,6 +16,10 @@ pub(super) const LOOP_PPB: i64 = 500_000;
 /// How near to the kernel's limit a frequency stands at it, ppb. A daemon rounds.
 const NEAR_LIMIT_PPB: i64 = 100;
 
+/// The kernel's limits of the tick, us: 10 % from 10,000 (`timekeeping_validate_timex` in
+/// `kernel/time/timekeeping.c`).
+const TICK_LIMITS_US: [i64; 2] = [9_000, 11_000];
+
 /// The part of a second in which a slew may be at its end. chronyd slews for a second or more
 /// (`MIN_SLEW_TIMEOUT` in `sys_generic.c`), so a rest this small is rarely seen.
 const SLEW_PART: i64 = 10;
@@ -34,11 +38,11 @@ pub(super) fn clock_rate_wrong(document: &Document) -> Option<Finding> {
             rate(host.raw_rate_ppb),
             own_rate(document)
         )
-    } else if is_at_limit(ntp) {
+    } else if let Some(limit_ppb) = at_limit(ntp, document) {
         format!(
             "the correction of the clocks' rate stands at the kernel's limit ({}): the rate is off \
              by that or more, and Unix time may run away",
-            rate(ntp.frequency_ppb)
+            rate(limit_ppb)
         )
     } else if let Some(learned_ppb) = learned(daemon) {
         let name = daemon.map_or("the NTP daemon", |daemon| &daemon.name);
@@ -111,9 +115,22 @@ fn seen_host(host: &HostClock) -> String {
     )
 }
 
-fn is_at_limit(ntp: &Ntp) -> bool {
+/// The correction that stands at a limit of the kernel, ppb: that by the frequency, or by the tick.
+///
+/// While an offset is left, a slew may have brought the tick to its limit (`maxslewrate` of
+/// chrony.conf(5)).
+fn at_limit(ntp: &Ntp, document: &Document) -> Option<i64> {
     let size_ppb = ntp.frequency_ppb.saturating_abs();
-    (LOOP_PPB - NEAR_LIMIT_PPB..=LOOP_PPB).contains(&size_ppb)
+    if (LOOP_PPB - NEAR_LIMIT_PPB..=LOOP_PPB).contains(&size_ppb) {
+        return Some(ntp.frequency_ppb);
+    }
+    let daemon = document.machine.ntp_daemon.as_ref();
+    let may_slew =
+        document.off_ns().is_some() || daemon.is_some_and(|daemon| daemon.offset_ns.is_some());
+    if may_slew || !TICK_LIMITS_US.contains(&ntp.tick_us) {
+        return None;
+    }
+    Some(ntp.steering_ppb().saturating_sub(ntp.frequency_ppb))
 }
 
 /// The error of the clock's rate that the daemon has measured, if it is far larger than a
@@ -263,14 +280,14 @@ impl Explained for Code {
                 code,
                 summary: "The NTP daemon corrects the rate of the clocks by more than any crystal \
                           needs, and it is no slew (unsure).",
-                text: "The correction stands at the kernel's limit of 500 ppm, or it is larger, \
-                       and no offset is left that it would remove. Either the kernel has the \
-                       counter's frequency wrong (a failed calibration, or a guest on another \
-                       host), or it keeps time with another clock that runs wrong, such as an hpet \
-                       that stops when idle; the correction then makes up for it as far as it can. \
-                       Or the server's clock runs wrong, and this machine follows it. If the \
-                       nominal frequency of the counter is known, the evidence says which. See \
-                       what several servers say:",
+                text: "The correction stands at a limit of the kernel (500 ppm by the frequency, \
+                       10 % by the tick), or it is above 500 ppm, and no offset is left that it \
+                       would remove. Either the kernel has the counter's frequency wrong (a failed \
+                       calibration, or a guest on another host), or it keeps time with another \
+                       clock that runs wrong, such as an hpet that stops when idle; the correction \
+                       then makes up for it as far as it can. Or the server's clock runs wrong, \
+                       and this machine follows it. If the nominal frequency of the counter is \
+                       known, the evidence says which. See what several servers say:",
                 more: &[
                     Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(

@@ -81,10 +81,18 @@ pub(super) fn step(document: &Document) -> &'static str {
 /// Begins with a look for the program that steers the clock, because a second one would work
 /// against it.
 pub(super) fn find_and_repair(document: &Document) -> Fix {
-    if name(document) == Some(PTP4L) {
+    if name(document) == Some(PTP4L)
+        && let Some(ptp4l) = &document.machine.ptp4l
+    {
+        let cure = if ptp4l.port_state == "uncalibrated" {
+            "wait until the port is SLAVE: sudo pmc -u -b 0 'GET PORT_DATA_SET'"
+        } else if ptp4l.unbounded.is_some() {
+            "let the grandmaster state its class, its accuracy and the offset of UTC"
+        } else {
+            "let the programs read the clock of the network card: /dev/ptp*"
+        };
         return Fix::from(format!("see what ptp4l does: {}", state_commands(document)))
-            .then("let the grandmaster state its class, its accuracy and the offset of UTC")
-            .then("let the programs read the clock of the network card: /dev/ptp*")
+            .then(cure)
             .then("start no NTP daemon beside it");
     }
     let start = match name(document) {

@@ -2,6 +2,8 @@
 //! the kernel's NTP state, and by the state that an NTP daemon reports. `slew.rs` has the rule
 //! about corrections of the rate.
 
+mod unproven;
+
 use tickline_utc::UtcUnknown;
 use tickline_utc::sources::kernel::UNSET_ERROR_US;
 
@@ -11,9 +13,10 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix, Steps};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Leap, Ntp, NtpDaemon, PTP4L, Ptp4l, TIMESYNCD};
+use crate::machine::{Leap, Ntp, NtpDaemon, PTP4L, TIMESYNCD};
 use crate::machine_rows::ignored_answer;
 use crate::words::{grouped, time};
+use unproven::{seen_ptp4l, server_unproven};
 
 /// The largest error under a working daemon, ns. systemd-timesyncd sets an error of 0 at least
 /// every 2,048 s (timesyncd.conf(5)), in which the error grows to 1.024 s.
@@ -153,15 +156,6 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
         return Some("a program steers the kernel's clock, or did".to_owned());
     }
     None
-}
-
-/// Why ptp4l, which runs, does not make UTC known.
-fn seen_ptp4l(ptp4l: &Ptp4l) -> String {
-    match &ptp4l.unbounded {
-        Some(why) => format!("ptp4l bounds nothing: {why}"),
-        None => "ptp4l states a bound, but this user may read no clock that it steers (/dev/ptp*)"
-            .to_owned(),
-    }
 }
 
 /// The finding about an error that a daemon has stated, while none answers this process.
@@ -345,10 +339,6 @@ pub(super) fn unix_stepped(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The lowest stratum that stands for a clock without a reference: the default of `local` in
-/// chrony.conf(5), and that of `fudge 127.127.1.0` in the examples of ntpd.
-const LOCAL_STRATUM: u16 = 10;
-
 /// What is stated about the error proves nothing.
 pub(super) fn utc_unproven(document: &Document) -> Option<Finding> {
     if document.lone_daemon().is_some() {
@@ -381,136 +371,57 @@ fn claim_refused(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The servers follow no reference clock, ptp4l bounds nothing, or the stated error is an offset.
-fn server_unproven(document: &Document) -> Option<Finding> {
-    if document.lone_daemon().is_some() {
-        return None;
-    }
-    if let Some(daemon) = &document.machine.ntp_daemon
-        && let Some(stratum) = daemon.stratum
-        && (LOCAL_STRATUM..16).contains(&stratum)
-    {
-        let name = &daemon.name;
-        return Some(
-            Finding::unsure(
-                Code::UtcUnproven,
-                format!(
-                    "the servers of {name} seem to follow no reference clock (stratum {stratum}), \
-                     so what it claims about UTC proves nothing"
-                ),
-            )
-            .seen(format!(
-                "{name}: stratum {stratum}, reference {}",
-                daemon.reference.as_deref().unwrap_or("unknown")
-            ))
-            .fix(format!(
-                "let {name}, or the server that it follows, follow servers with a reference clock: \
-                 {}",
-                daemons::server_commands(document)
-            )),
-        );
-    }
-    if let Some(unproven) = ptp4l_unproven(document) {
-        return Some(unproven);
-    }
-    let offset_us = document.offset_as_both_errors_us()?;
-    let offset = time(signed_f64(offset_us) * 1e3);
-    Some(
-        Finding::unsure(
-            Code::UtcUnproven,
-            format!(
-                "the kernel's maximum error is the last offset ({offset}), as ptpd sets it, which \
-                 bounds nothing"
-            ),
-        )
-        .seen(format!(
-            "adjtimex: esterror is {offset}, and maxerror has only grown from it"
-        ))
-        .fix(
-            "see how far the time of the PTP master is from UTC (ptpd's status file); ptp4l with \
-             phc2sys, or chronyd with the network card's clock, can state more",
-        ),
-    )
-}
-
-/// The growth of the kernel's maximum error in four seconds, us (500 us each).
-const PHC2SYS_ERROR_US: i64 = 2_000;
-
-/// ptp4l follows a master, and says that it bounds nothing. phc2sys sets the kernel's maximum error
-/// to 0 all the same, about once a second, and leaves the estimated error alone. A larger error is
-/// of OpenNTPD, which does the same less often.
-fn ptp4l_unproven(document: &Document) -> Option<Finding> {
-    let ptp4l = document.machine.ptp4l.as_ref()?;
-    // Beside the port of a master, phc2sys may set the card's clock by the kernel's.
-    let follows = matches!(ptp4l.port_state.as_str(), "slave" | "uncalibrated");
-    let ntp = document.ntp_with_set_error()?;
-    let errors = ntp.errors();
-    let is_by_phc2sys = errors.known_estimated_us().is_none()
-        && errors.is_growth_only()
-        && errors.maximum_us <= PHC2SYS_ERROR_US;
-    let is_known_otherwise =
-        document.machine.ntp_daemon.is_some() || document.clock.utc_error_ns.is_some();
-    if !follows || ptp4l.unbounded.is_none() || !is_by_phc2sys || is_known_otherwise {
-        return None;
-    }
-    let error = time(signed_f64(ntp.maximum_error_us) * 1e3);
-    Some(
-        Finding::unsure(
-            Code::UtcUnproven,
-            "ptp4l does not say how far its time is from UTC, so the kernel's maximum error, which \
-             phc2sys sets, bounds nothing",
-        )
-        .seen(seen_ptp4l(ptp4l))
-        .seen(format!(
-            "adjtimex: maxerror is {error}, and has only grown from 0"
-        ))
-        .fix(daemons::find_and_repair(document)),
-    )
-}
-
 /// A leap second is due today, or is passing.
 ///
 /// Linux steps its clock back at the end of the second, or one second forward (`second_overflow` in
 /// `kernel/time/ntp.c`). It does so on whatever day the bit is set, and not if only the daemon
 /// announces the second: the daemon may then slew Unix time, step it, or do nothing.
 pub(super) fn leap_second(document: &Document) -> Option<Finding> {
-    let leap = document.leap()?;
-    let by_kernel = document.machine.ntp.as_ref().and_then(Ntp::leap);
-    let by_daemon_alone = match by_kernel {
-        Some(Leap::None) | None => document.machine.ntp_daemon.as_ref(),
-        Some(_) => None,
+    let found = match document.machine.ntp.as_ref().and_then(Ntp::leap) {
+        Some(Leap::Done) => return None,
+        Some(Leap::None) => announced_by_daemon(document, ", and the kernel (adjtimex) does not")?,
+        None => announced_by_daemon(document, "")?,
+        Some(Leap::Insert) => Finding::unsure(
+            Code::LeapSecond,
+            "a leap second is due at the end of this UTC day: Unix time then repeats a second",
+        )
+        .seen("adjtimex: STA_INS is set"),
+        Some(Leap::Delete) => Finding::unsure(
+            Code::LeapSecond,
+            "a negative leap second is due at the end of this UTC day: Unix time then skips a \
+             second",
+        )
+        .seen("adjtimex: STA_DEL is set"),
+        Some(Leap::InProgress) => Finding::unsure(
+            Code::LeapSecond,
+            "a leap second is passing: Unix time repeats a second",
+        )
+        .seen("adjtimex: STA_INS is set"),
     };
-    let what = match (leap, by_daemon_alone) {
-        (Leap::None | Leap::Done, _) => return None,
-        (_, Some(daemon)) => format!(
-            "{} announces a leap second for the end of this UTC day: how Unix time passes it is \
-             not known",
-            daemon.name
-        ),
-        (Leap::Insert, None) => {
-            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
-                .to_owned()
-        }
-        (Leap::Delete, None) => "a negative leap second is due at the end of this UTC day: Unix \
-                                 time then skips a second"
-            .to_owned(),
-        (Leap::InProgress, None) => {
-            "a leap second is passing: Unix time repeats a second".to_owned()
-        }
-    };
-    let seen = match (by_kernel, by_daemon_alone) {
-        (Some(Leap::None), Some(daemon)) => format!(
-            "{} announces a leap second, and the kernel (adjtimex) does not",
-            daemon.name
-        ),
-        (_, Some(daemon)) => format!("{} announces a leap second", daemon.name),
-        (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
-        _ => "adjtimex: STA_INS is set".to_owned(),
-    };
-    Some(Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
+    Some(found.fix(
         "see that the IERS has announced it (Bulletin C); measure durations with CLOCK_MONOTONIC; \
          let all machines whose timestamps are compared follow servers that smear it, or none",
     ))
+}
+
+/// The finding about a leap second that the daemon alone announces, without a fix. `by_kernel`
+/// follows the evidence.
+fn announced_by_daemon(document: &Document, by_kernel: &str) -> Option<Finding> {
+    let daemon = document.machine.ntp_daemon.as_ref()?;
+    if matches!(daemon.leap?, Leap::None | Leap::Done) {
+        return None;
+    }
+    let name = &daemon.name;
+    Some(
+        Finding::unsure(
+            Code::LeapSecond,
+            format!(
+                "{name} announces a leap second for the end of this UTC day: how Unix time passes \
+                 it is not known"
+            ),
+        )
+        .seen(format!("{name} announces a leap second{by_kernel}")),
+    )
 }
 
 tickline_core::named! {

@@ -15,6 +15,12 @@ pub(crate) const GROWTH: i64 = 2_000;
 /// The growth of the kernel's error in a second, us.
 const GROWTH_US: i64 = 1_000_000 / GROWTH;
 
+/// The largest growth of the kernel's error since ptpd or phc2sys has set it, us: that of four
+/// seconds. They set it about once a second. With a larger growth, errors of other daemons would
+/// more often match by chance, and make a finding. tickline-utc has no such limit: there a match
+/// only takes a claim away (`source/kernel.rs`).
+pub(crate) const PTP_GROWTH_US: i64 = 4 * GROWTH_US;
+
 /// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
 /// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
@@ -139,14 +145,10 @@ impl Document {
     /// about once a second. `None` if the daemon that answers states a bound, or if the errors
     /// differ.
     pub(crate) fn offset_as_both_errors_us(&self) -> Option<i64> {
-        /// The longest time since ptpd's last update, s. With a longer one, errors of other
-        /// daemons would more often match by chance, and make a finding. tickline-utc has no such
-        /// limit: there a match only takes a claim away (`source/kernel.rs`).
-        const UPDATED_S: i64 = 4;
         let ntp = self.ntp_with_set_error()?;
         let offset_us = ntp.errors().offset_as_both_errors_us()?;
         let grown_us = ntp.maximum_error_us.saturating_sub(offset_us);
-        if grown_us > UPDATED_S * GROWTH_US || self.daemon_bound_ns().is_some() {
+        if grown_us > PTP_GROWTH_US || self.daemon_bound_ns().is_some() {
             return None;
         }
         Some(offset_us)

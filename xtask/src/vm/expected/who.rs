@@ -21,10 +21,10 @@ pub(super) fn who_counts() -> Vec<Rule> {
         rule("and its clock", |phase| {
             is(figure!(phase.asker.clock), "clock_gettime MONOTONIC")
         }),
-        rule("as often as it says itself", |phase| {
+        rule("at least as often as it says itself, within 1 %", |phase| {
             at_least(figure!(phase.who.counted_permille), 990)
         }),
-        rule("as often as it says itself", |phase| {
+        rule("at most as often as it says itself, within 1 %", |phase| {
             at_most(figure!(phase.who.counted_permille), 1_010)
         }),
         rule("every sample had room", |phase| {

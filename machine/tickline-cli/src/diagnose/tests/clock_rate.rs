@@ -57,6 +57,24 @@ fn a_rate_at_the_kernels_limit_is_not_known_right() {
         .only("ntp_slewing");
 }
 
+/// Symptom: "wait until the NTP daemon has removed the offset", of a tick that could not go
+/// farther.
+#[test]
+fn a_tick_at_the_kernels_limit_is_not_known_right() {
+    let by_tick = |tick_us| good_machine().ntp(|ntp| ntp.tick_us = tick_us);
+    for (tick_us, limit) in [
+        (9_000, "the kernel's limit (-10 %)"),
+        (11_000, "the kernel's limit (10 %)"),
+    ] {
+        let finding = by_tick(tick_us).only(CODE);
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding.says(limit);
+    }
+    by_tick(10_999).only("ntp_slewing");
+    let slewed = by_tick(11_000).answers(chronyd(100_000_000, None));
+    slewed.only("ntp_slewing");
+}
+
 /// Symptom: "wait until the NTP daemon has removed the offset", of which nothing was left.
 #[test]
 fn a_large_correction_without_an_offset_is_no_slew() {

@@ -3,7 +3,11 @@
 use super::super::process::Code;
 use super::given::{Given, assert_each_found, good_machine};
 use crate::document::{ANSWERERS_UNKNOWN, Severity};
+use crate::machine::is_libc;
 use crate::measure::served_by::{NO_FILTER, ServedBy};
+
+#[path = "../../../../tickline-preload/src/libc_name.rs"]
+mod preloaded;
 
 const FAKETIME: &str = "/usr/lib/faketime/libfaketime.so.1";
 
@@ -262,5 +266,26 @@ fn a_difference_of_up_to_a_second_is_no_faked_time() {
         });
         let finding = machine.first("clock_interposed");
         assert_eq!(finding.severity, severity, "{difference_ns}");
+    }
+}
+
+/// Otherwise the library could stand back where `doctor` sees nothing but libc.
+#[test]
+fn the_preloaded_library_takes_the_same_files_for_libc() {
+    for (name, is_one) in [
+        ("libc.so.6", true),
+        ("libc-2.31.so", true),
+        ("librt.so.1", true),
+        ("librt-2.5.so", true),
+        ("libc.musl-x86_64.so.1", true),
+        ("ld-musl-x86_64.so.1", true),
+        ("libc-offset.so", false),
+        ("librt-fake.so", false),
+        ("librtfake.so", false),
+        ("libcfaketime.so.1", false),
+        ("libfaketime.so.1", false),
+    ] {
+        assert_eq!(is_libc(name), is_one, "{name}");
+        assert_eq!(preloaded::is_of_libc(name.as_bytes()), is_one, "{name}");
     }
 }

@@ -492,6 +492,31 @@ fn under_ptp4l_no_other_daemon_is_offered() {
         .fix_lacks("timedatectl");
 }
 
+/// Symptom: "let the programs read the clock of the network card", which is no nearer to UTC than
+/// the grandmaster.
+#[test]
+fn the_fix_for_ptp4l_follows_from_why_it_makes_utc_unknown() {
+    let no_accuracy = on_ptp4l(Some("its grandmaster states no accuracy"));
+    no_accuracy
+        .clone()
+        .only("ntp_unsynchronised")
+        .fix_has("let the grandmaster state its class")
+        .fix_lacks("network card");
+    on_ptp4l(None)
+        .only("ntp_unsynchronised")
+        .fix_has("let the programs read the clock of the network card")
+        .fix_lacks("grandmaster");
+    let uncalibrated = no_accuracy.with(|document| {
+        let ptp4l = document.machine.ptp4l.as_mut().expect("ptp4l");
+        ptp4l.port_state = "uncalibrated".to_owned();
+    });
+    uncalibrated
+        .only("ntp_unsynchronised")
+        .fix_has("wait until the port is SLAVE")
+        .fix_lacks("grandmaster")
+        .fix_lacks("network card");
+}
+
 #[test]
 fn a_bound_of_ptp4l_without_its_clock_is_told_from_no_bound() {
     let finding = on_ptp4l(None).only("ntp_unsynchronised");
@@ -517,6 +542,19 @@ fn the_error_that_phc2sys_sets_beside_a_ptp4l_without_a_bound_proves_nothing() {
         document.machine.ptp4l.as_mut().expect("ptp4l").port_state = "master".to_owned();
     });
     assert_eq!(master.codes(), [""; 0]);
+}
+
+/// ptp4l follows a clock of another use (gPTP, for audio and video). Symptom: OpenNTPD's error of
+/// 172 ms was phc2sys's, which sets it to 0 about once a second.
+#[test]
+fn the_error_that_openntpd_sets_beside_a_ptp4l_without_a_bound_is_no_finding() {
+    let unbounded = on_ptp4l(Some("its grandmaster follows no primary reference (class 248)"));
+    let after_us = |error_us| unbounded.clone().errors_us(error_us, KERNELS_LIMIT_US);
+    assert_eq!(after_us(172_000).codes(), [""; 0]);
+    assert_eq!(after_us(2_500).codes(), [""; 0]);
+    // OpenNTPD's last update may be as young as phc2sys's, and phc2sys need not run.
+    let young = after_us(2_000).only("utc_unproven");
+    young.says("which phc2sys sets, if it runs, bounds nothing");
 }
 
 /// The kernel adds the growth of a second at its end. Symptom: "within 0 ns of UTC".
