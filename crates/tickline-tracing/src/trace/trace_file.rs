@@ -111,7 +111,8 @@
 //! - at a record of a callsite that it has not recorded lately (it remembers up to 64): the lock of
 //!   the callsites' names;
 //! - at a record of a span: the span's lock. Another thread has it only while it works on the same
-//!   span. After 100 tries the waiting thread sleeps for 50 us at a time;
+//!   span. After 100 tries the waiting thread sleeps for 50 us at a time, and after 2 s it gives
+//!   the span up, because the other thread was probably killed, by a seccomp filter for example;
 //! - at the beginning of a span, if the table of open spans must grow, and at each record of a span
 //!   that has no place in it: the table's locks;
 //! - at the end of a request's span, if the ring is full: the lock of the list of such ends.
