@@ -79,9 +79,10 @@ impl<T> Slot<T> {
         guard.or_else(|| self.wait_for_lock(span, process))
     }
 
-    /// Waits for the lock. The thread that has it may have been killed, or be one of the parent's in
-    /// a forked child. Then `None`, and the span is in no slot any more, so that no thread waits
-    /// for it again. The layer and its sinks miss this change of the span, and all later ones.
+    /// Waits for the lock. The thread that has it may have been killed. In a forked child, it may
+    /// be a thread of the parent. Then `None`, and the span is in no slot any more, so that no
+    /// thread waits for it again. The layer and its sinks miss this change of the span, and all
+    /// later ones.
     #[cold]
     fn wait_for_lock(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<T>>> {
         let tries = if process_token() == process {
