@@ -19,6 +19,7 @@
 //! | folder | file | has |
 //! |---|---|---|
 //! | `sys` | `clocks.rs`, `cpu_clock.rs` | the system's clocks |
+//! | | `thread_life.rs` | whether a thread has ended, also by a kill |
 //! | | `file_number.rs`, `temporary.rs`, `stderr.rs` | names and numbers of files; lines on standard error |
 //! | `rings` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |

@@ -11,9 +11,11 @@
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(all(unix, feature = "trace-file"))]
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::MutexGuard;
+#[cfg(all(unix, feature = "trace-file"))]
 use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -28,6 +30,11 @@ mod all;
 
 /// The `span` of a free slot. No number of the registry is 0.
 const FREE: u64 = 0;
+
+/// How often a thread tries to lock a slot, 50 us apart: at least 2 s in all. A thread that has it
+/// may have been preempted. Later the thread counts as killed, by a seccomp filter for example,
+/// which may kill it for a system call of a clock's reading.
+const TRIES: u32 = 40_000;
 
 /// The slot of an open span. It fills a cache line, so that threads with different spans do not
 /// wait for each other. crossbeam's `CachePadded` takes two lines, and would double the table.
@@ -72,17 +79,22 @@ impl<T> Slot<T> {
         guard.or_else(|| self.wait_for_lock(span, process))
     }
 
-    /// Waits for the lock. In a forked child, a thread of the parent may have held it at the fork:
-    /// then `None`, and the span is in no slot any more, so that no thread waits for it again.
+    /// Waits for the lock. The thread that has it may have been killed. In a forked child, it may
+    /// be a thread of the parent. Then `None`, and the span is in no slot any more, so that no
+    /// thread waits for it again. The layer and its sinks miss this change of the span, and all
+    /// later ones.
     #[cold]
     fn wait_for_lock(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<T>>> {
-        if process_token() == process {
-            return Some(spin_then_sleep(&self.open_span));
-        }
-        let guard = lock_with_retries(TRIES_OF_CHILD, || self.open_span.try_lock());
+        let tries = if process_token() == process {
+            TRIES
+        } else {
+            TRIES_OF_CHILD
+        };
+        let guard = lock_with_retries(tries, || spin(&self.open_span));
         if guard.is_none() {
-            // ORDERING: Relaxed for both: see `span`. The lock is not needed, because nobody
-            // releases it any more, and `insert` takes it first.
+            // ORDERING: Relaxed for both: see `span`. The lock is not needed: `insert` uses a free
+            // slot only with the lock, which a thread that was killed does not release. A thread
+            // that goes on after all changes the slot under the lock, and releases it.
             _ = self
                 .span
                 .compare_exchange(span, FREE, Ordering::Relaxed, Ordering::Relaxed);
@@ -91,16 +103,25 @@ impl<T> Slot<T> {
     }
 }
 
-/// Waits for a lock that another thread holds for some ns. If the holder was preempted, this thread
-/// sleeps, so that the holder gets the CPU even if its priority is lower.
+/// Tries to take a lock that another thread holds for some ns. If the holder was preempted, the
+/// caller sleeps, so that the holder gets the CPU even if its priority is lower.
+fn spin<T>(mutex: &SpinMutex<T>) -> Option<SpinMutexGuard<'_, T>> {
+    (0..100).find_map(|_| {
+        let guard = mutex.try_lock();
+        if guard.is_none() {
+            spin_loop();
+        }
+        guard
+    })
+}
+
+/// Waits for a lock that another thread holds for some ns.
+#[cfg(all(unix, feature = "trace-file"))]
 #[cold]
 pub(crate) fn spin_then_sleep<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     loop {
-        for _ in 0..100 {
-            if let Some(guard) = mutex.try_lock() {
-                return guard;
-            }
-            spin_loop();
+        if let Some(guard) = spin(mutex) {
+            return guard;
         }
         thread::sleep(Duration::from_micros(50));
     }
@@ -219,6 +240,10 @@ impl OpenSpans {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
     use super::*;
     use crate::layer::slots::numbers::WITHOUT_SLOT;
 
@@ -338,6 +363,18 @@ mod tests {
         spans.lock_for_ever(FIRST);
         spans.process ^= 1;
         assert!(spans.change(FIRST, |open_span| open_span.exit(0)).is_none());
+    }
+
+    /// Symptom: a thread waited for ever at a span that another thread had been entering when a
+    /// seccomp filter killed it.
+    #[test]
+    fn a_thread_gives_a_span_up_whose_slot_stays_locked() {
+        let spans = Arc::new(OpenSpans::default());
+        spans.insert(FIRST, OpenSpan::for_test(10));
+        spans.lock_for_ever(FIRST);
+        let (sender, changed) = mpsc::channel();
+        thread::spawn(move || sender.send(spans.change(FIRST, |_| ())));
+        assert_eq!(changed.recv_timeout(Duration::from_secs(60)), Ok(None));
     }
 
     #[test]

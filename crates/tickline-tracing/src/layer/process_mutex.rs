@@ -5,6 +5,11 @@
 //! gives such a lock up after a while. A `pthread_atfork` handler could take all locks before a
 //! fork; but it would then wait for them at each fork, and deadlock if the thread that forks holds
 //! one.
+//!
+//! A seccomp filter may kill one thread alone. If that thread has such a lock, the others wait for
+//! ever, except for a lock that is taken by [`ProcessMutex::lock_unless`]. The other locks are held
+//! for microseconds, in which the only system calls are the allocator's, and taking note of the
+//! holder would cost more than the lock.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -38,7 +43,7 @@ pub(crate) struct ProcessMutex<T> {
     /// The last forked child that has locked it, or 0. No thread of that child's parent held it at
     /// the fork.
     child: AtomicU64,
-    /// Whether this process, a forked child, has given the lock up.
+    /// Whether this process has given the lock up: a forked child, or after `was_killed`.
     is_lost: AtomicBool,
 }
 
@@ -57,18 +62,36 @@ impl<T> ProcessMutex<T> {
     /// Locks the value. `None` in a forked child if a thread of the parent held the lock at the
     /// fork. Only the first such call waits, for 50 ms.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.lock_or(|| Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Like [`lock`](Self::lock), for a lock that a thread may have for long, and with which a
+    /// filter may kill it. `None` also if `was_killed` says so of the thread that has the lock.
+    #[cfg(feature = "trace-file")]
+    pub(crate) fn lock_unless(&self, was_killed: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
+        self.lock_or(|| {
+            loop {
+                let guard = self.try_lock();
+                if guard.is_some() || was_killed() {
+                    return guard;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        })
+    }
+
+    /// Locks the value. `wait` waits for the lock in a process in which its holder exists.
+    fn lock_or<'a>(
+        &'a self,
+        wait: impl Fn() -> Option<MutexGuard<'a, T>>,
+    ) -> Option<MutexGuard<'a, T>> {
         // ORDERING: Relaxed: the flag publishes no other memory.
         if self.is_lost.load(Ordering::Relaxed) {
             return None;
         }
-        let guard = lock_with_retries(TRIES_OF_CHILD, || match self.mutex.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::WouldBlock) if !self.was_here() => None,
-            // The error has the guard.
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+        let guard = lock_with_retries(TRIES_OF_CHILD, || match self.try_lock() {
+            None if self.was_here() => wait(),
+            tried => tried,
         });
         // ORDERING: Relaxed for both, as above.
         if guard.is_none() {
@@ -77,6 +100,15 @@ impl<T> ProcessMutex<T> {
             self.child.store(process_token(), Ordering::Relaxed);
         }
         guard
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            // The error has the guard.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Whether this process made the mutex, or has locked it.

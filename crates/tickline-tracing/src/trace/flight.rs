@@ -363,7 +363,9 @@ impl FlightRecorder {
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
     /// replaces a file of another process, as [`write`](Self::write) does. For each later panic
     /// the hook writes a line to standard error that says where the trace of the first one is. If
-    /// that trace was moved away, or could not be written, the next panic's trace is written.
+    /// that trace was moved away, or could not be written, the next panic's trace is written. But if
+    /// a seccomp filter kills a thread while it writes the trace, later panics have only a line
+    /// that says so.
     ///
     /// A panic that is caught counts too, also one in the `Debug` of a field, which this crate
     /// catches. A program that catches panics and goes on moves each trace away, or calls

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use tickline::process_token;
 
 use super::readout::reader::Reader;
 use super::sys::stderr::try_say;
+use crate::layer::process_mutex::lock_with_retries;
 
 /// The longest time that a program waits for the writer when it ends.
 pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
@@ -39,10 +40,10 @@ pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
 pub enum Flushed {
     /// The records are written, or the trace was finished before.
     Written,
-    /// This process has no writer that could write them. Either a write has failed: the trace has
-    /// then ended, and a line on standard error has the error
-    /// ([*When a write fails*](crate::trace_file#when-a-write-fails)). Or this process is a forked
-    /// child, and the writer is the parent's.
+    /// This process has no writer that could write them. Either a write has failed, or a seccomp
+    /// filter has killed the writer's thread: the trace has then ended, and
+    /// [*When a write fails*](crate::trace_file#when-a-write-fails) says how the error is shown. Or
+    /// this process is a forked child, and the writer is the parent's.
     Failed,
     /// The writer has not written them in time. It may still write them.
     TimedOut,
@@ -58,11 +59,16 @@ pub struct Flusher {
 
 impl Flusher {
     /// Requests a write of all records so far, and waits for it, at most `timeout`. The result is
-    /// [`Failed`](Flushed::Failed) at once in a forked child, and after an error of a write.
+    /// [`Failed`](Flushed::Failed) at once in a forked child, after an error of a write, and if the
+    /// writer's thread was killed.
     pub fn flush(&self, timeout: Duration) -> Flushed {
         let number = self.requests.request();
         self.requests.writer.wake();
-        self.wait(number, timeout)
+        let flushed = self.wait(number, timeout);
+        if flushed == Flushed::Failed && !self.is_in_child() {
+            self.requests.end_after_writers_thread();
+        }
+        flushed
     }
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
@@ -103,8 +109,13 @@ impl Flusher {
         }
         let start = Instant::now();
         loop {
+            // Before the answer: a writer that ends by itself answers before its thread ends.
+            let has_thread_ended = self.requests.writer.has_ended();
             if let Some(flushed) = self.requests.answer(number) {
                 return flushed;
+            }
+            if has_thread_ended {
+                return Flushed::Failed;
             }
             if start.elapsed() >= timeout {
                 return Flushed::TimedOut;
@@ -148,8 +159,8 @@ pub(super) struct FlushRequests {
     pub(super) path: Option<PathBuf>,
     /// The number of requests so far. Each is a request to write all earlier records.
     requested: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, and [`FAILED`]
-    /// if it ended by an error or a panic.
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, [`FAILED`] if it
+    /// ended by an error or a panic, and [`KILLED`] once another thread knows that it was killed.
     done: AtomicU64,
     /// The error by which the writer has ended, until the user has it: by a line on standard error,
     /// or by `finish`.
@@ -160,6 +171,15 @@ pub(super) struct FlushRequests {
 
 pub(super) const ENDED: u64 = u64::MAX;
 pub(super) const FAILED: u64 = ENDED - 1;
+const KILLED: u64 = ENDED - 2;
+
+/// The error of a trace whose writer was killed.
+pub(super) const WAS_KILLED: &str =
+    "the thread that writes the trace was killed, for example by a seccomp filter";
+
+/// How often a thread tries to take the lock of the error, 50 us apart: at least 0.2 s in all. A
+/// thread holds the lock for one line on standard error, which takes 100 ms at most.
+const TRIES_FOR_ERROR: u32 = 4_000;
 
 impl FlushRequests {
     /// Those of a trace with this writer, whose file has this path.
@@ -181,13 +201,13 @@ impl FlushRequests {
     /// What has become of the request with this number; `None` if the writer has not come to it.
     fn answer(&self, number: u64) -> Option<Flushed> {
         match self.done() {
-            FAILED => Some(Flushed::Failed),
+            FAILED | KILLED => Some(Flushed::Failed),
             done => (done >= number).then_some(Flushed::Written),
         }
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.done(), ENDED | FAILED)
+        matches!(self.done(), ENDED | FAILED | KILLED)
     }
 
     fn done(&self) -> u64 {
@@ -205,18 +225,37 @@ impl FlushRequests {
 
     /// For the writer: keeps the error by which it ends, before [`FAILED`].
     pub(super) fn set_error(&self, error: String) {
-        *self.lock_error() = Some(error);
+        if let Some(mut kept) = self.lock_error() {
+            *kept = Some(error);
+        }
+    }
+
+    /// For a thread that knows that the writer's thread has ended: ends the trace with the error
+    /// [`WAS_KILLED`], unless the writer has ended by itself. Returns whether it was killed.
+    pub(super) fn end_after_writers_thread(&self) -> bool {
+        // The lock, so that the error is kept once.
+        let mut kept = self.lock_error();
+        if !self.has_ended() {
+            if let Some(kept) = &mut kept {
+                **kept = Some(WAS_KILLED.to_owned());
+            }
+            self.set_done(KILLED);
+        }
+        self.done() == KILLED
     }
 
     pub(super) fn take_error(&self) -> Option<String> {
-        self.lock_error().take()
+        self.lock_error()?.take()
     }
 
     /// Writes the error by which the writer ends to standard error, unless it was taken before, and
     /// takes it then. An error that can't be written stays.
     pub(super) fn say_error(&self) {
         // Whoever finds the lock taken waits: it may be about to end the process.
-        _ = self.lock_error().take_if(|error| {
+        let Some(mut kept) = self.lock_error() else {
+            return;
+        };
+        _ = kept.take_if(|error| {
             let said = try_say(format_args!(
                 "the trace is incomplete and has ended: {}{error}; remove the cause, and begin \
                  another trace",
@@ -232,11 +271,17 @@ impl FlushRequests {
         path.map_or_else(String::new, |path| format!("{path:?}: "))
     }
 
-    fn lock_error(&self) -> MutexGuard<'_, Option<String>> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    /// `None` if another thread keeps the lock: it was killed while it wrote its line.
+    fn lock_error(&self) -> Option<MutexGuard<'_, Option<String>>> {
+        lock_with_retries(TRIES_FOR_ERROR, || match self.error.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })
     }
 
-    /// For the writer: marks the requests up to this number as carried out.
+    /// Marks the requests up to this number as carried out. For the writer, and for a thread that
+    /// knows of its end.
     pub(super) fn set_done(&self, number: u64) {
         // ORDERING: Release, pairs with the Acquire load in `done`.
         self.done.store(number, Ordering::Release);
@@ -283,6 +328,17 @@ mod tests {
         };
         flusher.requests.set_error("full".to_owned());
         assert_eq!(flusher.take_error(), None);
+    }
+
+    /// Symptom: as of a writer that a seccomp filter kills while it writes its error to standard
+    /// error: each later call waited for ever.
+    #[test]
+    fn nobody_waits_for_a_thread_that_was_killed_while_it_said_the_error() {
+        let requests = Arc::new(FlushRequests::default());
+        core::mem::forget(requests.lock_error());
+        let (sender, is_killed) = std::sync::mpsc::channel();
+        thread::spawn(move || sender.send(requests.end_after_writers_thread()));
+        assert_eq!(is_killed.recv_timeout(Duration::from_secs(30)), Ok(true));
     }
 
     /// Symptom: the records counted as written.

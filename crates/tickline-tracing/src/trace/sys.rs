@@ -9,3 +9,4 @@ pub(crate) mod cpu_clock;
 pub(crate) mod file_number;
 pub(crate) mod stderr;
 pub(crate) mod temporary;
+pub(crate) mod thread_life;

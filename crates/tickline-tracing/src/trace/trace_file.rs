@@ -71,6 +71,11 @@
 //! whose line was left out while the program runs is said when the guard is dropped. On other
 //! systems the writer waits for standard error.
 //!
+//! A seccomp filter may kill the writer's thread alone, at a system call of a write
+//! (`SECCOMP_RET_KILL_THREAD`). The trace has then ended, too. No line is written at once, because
+//! a filter may kill for that as well: the error is the result of `finish`, or the line of a guard
+//! that is dropped. Flushes return [`Flushed::Failed`], and no thread waits for room any more.
+//!
 //! On Linux, a write beyond the limit on a file's size (`ulimit -f`) is such an error, because the
 //! writer's thread blocks all signals. On other Unix systems SIGXFSZ ends the process, unless the
 //! program ignores or handles that signal.
@@ -111,7 +116,8 @@
 //! - at a record of a callsite that it has not recorded lately (it remembers up to 64): the lock of
 //!   the callsites' names;
 //! - at a record of a span: the span's lock. Another thread has it only while it works on the same
-//!   span. After 100 tries the waiting thread sleeps for 50 us at a time;
+//!   span. After 100 tries the waiting thread sleeps for 50 us at a time, and after 2 s it gives
+//!   the span up, because the other thread was probably killed, by a seccomp filter for example;
 //! - at the beginning of a span, if the table of open spans must grow, and at each record of a span
 //!   that has no place in it: the table's locks;
 //! - at the end of a request's span, if the ring is full: the lock of the list of such ends.
@@ -132,7 +138,7 @@ use super::capture::panic_event;
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
-use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
+use super::flusher::{FlushRequests, LAST_FLUSH, WAS_KILLED, flush_when_this_thread_ends};
 use super::own_file::OwnFile;
 use super::panic_hook::around_panics;
 use super::settings::{Settings, WhenFull};
@@ -467,7 +473,8 @@ impl TraceFileGuard {
     ///
     /// - The first error of a write. The writer stopped at this error
     ///   ([*When a write fails*](self#when-a-write-fails)).
-    /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::build`] may do.
+    /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::build`] may do, or
+    ///   was killed ([*When a write fails*](self#when-a-write-fails)).
     /// - In a forked child, because the file belongs to the parent.
     ///
     /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path, in
@@ -499,9 +506,15 @@ impl TraceFileGuard {
         }
         self.recorder.end();
         self.recorder.wake_reader();
-        thread
-            .join()
-            .unwrap_or_else(|| Err(io::Error::other(writer::PANICKED)))
+        thread.join().unwrap_or_else(|| {
+            let was_killed = self.flusher.requests.end_after_writers_thread();
+            let error = if was_killed {
+                WAS_KILLED
+            } else {
+                writer::PANICKED
+            };
+            Err(io::Error::other(error))
+        })
     }
 }
 

@@ -37,8 +37,8 @@ impl<T: Send + 'static> WriterThread<T> {
         Ok(Self { thread, result })
     }
 
-    /// Waits for the end of the work; `None` if it panicked, and in a forked child, which has no
-    /// such thread.
+    /// Waits for the end of the work; `None` if it panicked, if the thread was killed, and in a
+    /// forked child, which has no such thread.
     pub(crate) fn join(self) -> Option<T> {
         drop(self.thread);
         self.result

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{env, fs, iter, mem, thread};
 
@@ -311,4 +312,76 @@ fn a_guard_that_is_dropped_after_a_span_says_nothing() {
         let (trace, _guard) = TraceFile::builder().create(path).unwrap();
         run_timed(trace, || info_span!("work").in_scope(|| ()));
     });
+}
+
+/// An output whose first write ends the writer's thread, as a seccomp filter does that kills one
+/// thread alone (`SECCOMP_RET_KILL_THREAD`).
+struct EndsThread;
+
+impl io::Write for EndsThread {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        // SAFETY: ends this thread, which has no lock then.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        Ok(0)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Symptom: it waited for its whole time, which may be for ever.
+#[test]
+fn a_flush_fails_if_the_writer_was_killed() {
+    let (_trace, guard) = TraceFile::builder().build(EndsThread).unwrap();
+    assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
+}
+
+#[test]
+fn a_flush_in_a_signal_handler_fails_if_the_writer_was_killed() {
+    let (_trace, guard) = TraceFile::builder().build(EndsThread).unwrap();
+    let flushed = guard.flusher().flush_in_signal_handler(LONG);
+    assert_eq!(flushed, Flushed::Failed);
+}
+
+/// Symptom: the error said that the thread had panicked.
+#[test]
+fn the_end_of_a_trace_says_that_the_writer_was_killed() {
+    let (_trace, guard) = TraceFile::builder().build(EndsThread).unwrap();
+    assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
+    assert_eq!(
+        guard.finish().unwrap_err().to_string(),
+        "the thread that writes the trace was killed, for example by a seccomp filter"
+    );
+}
+
+/// Symptom: nothing said that the trace was incomplete.
+#[test]
+fn a_guard_that_is_dropped_says_that_the_writer_was_killed() {
+    let line = "tickline: the trace is incomplete and has ended: the thread that writes the trace \
+                was killed, for example by a seccomp filter; remove the cause, and begin another \
+                trace";
+    let test = "a_guard_that_is_dropped_says_that_the_writer_was_killed";
+    assert_lines(test, &[line], |_| {
+        let (_trace, guard) = TraceFile::builder().build(EndsThread).unwrap();
+        assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
+        drop(guard);
+    });
+}
+
+/// Symptom: the program's threads waited for room for ever.
+#[test]
+fn no_thread_waits_for_room_if_the_writer_was_killed() {
+    let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
+    let (trace, guard) = builder.build(EndsThread).unwrap();
+    let (sender, recorded) = mpsc::channel();
+    thread::spawn(move || {
+        // They take 400 kB, and the ring has 128 KiB.
+        run_timed(trace, || {
+            (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
+        });
+        sender.send(()).unwrap();
+    });
+    assert_eq!(recorded.recv_timeout(LONG), Ok(()));
+    guard.finish().unwrap_err();
 }

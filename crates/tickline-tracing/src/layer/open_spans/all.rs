@@ -2,12 +2,8 @@
 
 use tickline::process_token;
 
-use super::{FREE, SpanTable};
+use super::{FREE, SpanTable, TRIES};
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
-
-/// How often [`SpanTable::all`] tries to lock a slot, 50 us apart: at least 2 s in all. A thread
-/// that has it may have been preempted.
-const TRIES: u32 = 40_000;
 
 impl<T: Clone> SpanTable<T> {
     /// All open spans; `None` if a lock stays locked, as it may in a forked child, and if the

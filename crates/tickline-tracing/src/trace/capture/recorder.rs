@@ -359,6 +359,16 @@ impl Recorder {
         self.has_ended.store(true, Ordering::Release);
     }
 
+    /// Whether nobody takes records any more. Ends the recording if the reader's thread was killed,
+    /// by a seccomp filter for example; a system call tells.
+    #[cold]
+    pub(crate) fn has_no_reader_left(&self) -> bool {
+        if !self.has_ended() && !self.is_in_child() && self.reader.has_ended() {
+            self.end();
+        }
+        self.has_ended()
+    }
+
     /// Whether this is a child of the process that made the recorder.
     pub(crate) fn is_in_child(&self) -> bool {
         process_token() != self.process

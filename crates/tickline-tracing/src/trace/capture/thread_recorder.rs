@@ -132,10 +132,11 @@ pub(crate) fn record(
 }
 
 /// Adds this thread's state for a recorder, and returns its index. `None` for a reader, and if the
-/// recorder has no ring to give.
+/// recorder has ended or has no ring to give.
 #[cold]
 fn add_state(recorders: &mut Vec<ThreadRecorder>, recorder: &Arc<Recorder>) -> Option<usize> {
-    if IS_READER.get() {
+    // Without a reader nobody removes the ring after the end of this thread.
+    if IS_READER.get() || recorder.has_no_reader_left() {
         return None;
     }
     recorders.retain(|state| state.recorder.strong_count() > 0);
@@ -362,8 +363,8 @@ impl ThreadRecorder {
     fn wait_for_room(&mut self, recorder: &Recorder, words: u64) -> bool {
         while !self.ring.has_room(words) {
             let may_wait = recorder.settings.when_full == WhenFull::Wait && !recorder.is_in_child();
-            let is_hopeless = recorder.has_ended() || words > self.ring.capacity();
-            if !may_wait || is_hopeless {
+            // In this order: the last question is a system call.
+            if !may_wait || words > self.ring.capacity() || recorder.has_no_reader_left() {
                 return false;
             }
             let is_panicking = thread::panicking();
@@ -493,6 +494,16 @@ mod tests {
         assert_eq!(recorded, [overwritten; 2]);
     }
 
+    /// Symptom: a program whose trace had ended, as on a full disk, kept a ring for each thread
+    /// that began later.
+    #[test]
+    fn a_recorder_that_has_ended_gives_no_ring() {
+        let recorder = small_recorder();
+        recorder.end();
+        assert!(with(&recorder, |_| ()).is_none());
+        assert!(recorder.rings().unwrap().is_empty());
+    }
+
     /// Otherwise a busy thread's records would be dropped until the writer's next round.
     #[test]
     fn the_reader_is_woken_when_a_quarter_of_the_ring_is_full() {
@@ -502,7 +513,7 @@ mod tests {
             thread::park();
             woken.send(()).unwrap();
         });
-        recorder.reader.set(reader.thread().clone());
+        recorder.reader.set(reader.thread().clone(), None);
         write(&recorder, BLOCK + BLOCK / 2);
         is_woken
             .recv_timeout(Duration::from_secs(30))

@@ -5,10 +5,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::thread::Thread;
 
+use crate::trace::sys::thread_life::ThreadLife;
+
 /// The reader, once there is one. It records nothing itself.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    thread: OnceLock<Thread>,
+    /// How to wake it, and how to see its end.
+    thread: OnceLock<(Thread, Option<ThreadLife>)>,
     /// How often it was woken. A wake that the thread has not taken yet hides the next one, so a
     /// test can't count them there.
     #[cfg(test)]
@@ -16,9 +19,16 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Makes this thread the reader. The first one stays.
-    pub(crate) fn set(&self, thread: Thread) {
-        _ = self.thread.set(thread);
+    /// Makes this thread the reader. The first one stays. Without a `life` its end is not seen.
+    pub(crate) fn set(&self, thread: Thread, life: Option<ThreadLife>) {
+        _ = self.thread.set((thread, life));
+    }
+
+    /// Whether the reader's thread has ended, by itself or killed by a seccomp filter. It takes no
+    /// more records then. Asks the kernel; may be called in a signal handler.
+    pub(crate) fn has_ended(&self) -> bool {
+        let life = self.thread.get().and_then(|(_, life)| *life);
+        life.is_some_and(ThreadLife::has_ended)
     }
 
     /// Wakes the reader. One that has not begun needs no wake: it takes records before it sleeps.
@@ -26,7 +36,9 @@ impl Reader {
         // ORDERING: Relaxed: the count orders no other memory.
         #[cfg(test)]
         self.wakes.fetch_add(1, Ordering::Relaxed);
-        self.thread.get().into_iter().for_each(Thread::unpark);
+        if let Some((thread, _)) = self.thread.get() {
+            thread.unpark();
+        }
     }
 
     #[cfg(test)]

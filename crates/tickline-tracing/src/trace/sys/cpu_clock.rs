@@ -4,8 +4,9 @@
 mod linux {
     use core::time::Duration;
 
+    use nix::errno::Errno;
     use nix::time::{ClockId, clock_gettime};
-    use nix::unistd::gettid;
+    use nix::unistd::{Pid, gettid};
 
     /// The clock of the CPU time of one thread.
     #[derive(Debug, Clone, Copy)]
@@ -15,10 +16,16 @@ mod linux {
         /// The clock of the calling thread.
         pub(crate) fn of_this_thread() -> Option<Self> {
             // `/proc` may be of another pid namespace, so the kernel is asked for the thread's
-            // number. The clock's number is `MAKE_THREAD_CPUCLOCK` with `CPUCLOCK_SCHED` (Linux,
+            // number.
+            Some(Self::of(gettid()))
+        }
+
+        /// The clock of the thread of this process with this number.
+        pub(crate) const fn of(thread: Pid) -> Self {
+            // `MAKE_THREAD_CPUCLOCK` with `CPUCLOCK_SCHED` (Linux,
             // `include/linux/posix-timers_types.h`), as glibc's `pthread_getcpuclockid` makes it.
-            let clock = !gettid().as_raw() << 3 | 0b110;
-            Some(Self(ClockId::from_raw(clock)))
+            let clock = !thread.as_raw() << 3 | 0b110;
+            Self(ClockId::from_raw(clock))
         }
 
         /// The CPU time, ns; `None` if this process has no thread of this number (Linux,
@@ -27,6 +34,16 @@ mod linux {
         pub(crate) fn read(self) -> Option<u64> {
             let time = Duration::from(clock_gettime(self.0).ok()?);
             u64::try_from(time.as_nanos()).ok()
+        }
+
+        /// Whether this process has the thread, by the same answer. `None` if the kernel does not
+        /// say.
+        pub(crate) fn has_thread(self) -> Option<bool> {
+            match clock_gettime(self.0) {
+                Ok(_) => Some(true),
+                Err(Errno::EINVAL) => Some(false),
+                Err(_) => None,
+            }
         }
     }
 }

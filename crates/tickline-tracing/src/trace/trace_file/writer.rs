@@ -23,6 +23,7 @@ use crate::trace::readout::merge::Pass;
 use crate::trace::readout::snapshot::program_name;
 use crate::trace::readout::span_tracks::Attempt;
 use crate::trace::rings::ring::ControlWord;
+use crate::trace::sys::thread_life::ThreadLife;
 
 /// The error of a trace whose writer has panicked.
 pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
@@ -39,7 +40,8 @@ pub(super) fn write(
 ) -> io::Result<TraceSummary> {
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
-    recorder.reader.set(thread::current());
+    let life = ThreadLife::of_this_thread();
+    recorder.reader.set(thread::current(), life);
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let trace = TraceOutput::begin(
