@@ -548,7 +548,9 @@ fn the_error_that_phc2sys_sets_beside_a_ptp4l_without_a_bound_proves_nothing() {
 /// 172 ms was phc2sys's, which sets it to 0 about once a second.
 #[test]
 fn the_error_that_openntpd_sets_beside_a_ptp4l_without_a_bound_is_no_finding() {
-    let unbounded = on_ptp4l(Some("its grandmaster follows no primary reference (class 248)"));
+    let unbounded = on_ptp4l(Some(
+        "its grandmaster follows no primary reference (class 248)",
+    ));
     let after_us = |error_us| unbounded.clone().errors_us(error_us, KERNELS_LIMIT_US);
     assert_eq!(after_us(172_000).codes(), [""; 0]);
     assert_eq!(after_us(2_500).codes(), [""; 0]);
