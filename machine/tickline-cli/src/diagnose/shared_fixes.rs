@@ -387,20 +387,30 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     );
-    let fix = if may_be_warp(document) {
+    let may_be_warp = may_be_warp(document);
+    let mut fix = if may_be_warp {
         Fix::from(
             "compare the counters: `tickline warp`. If they differ, or the kernel's older messages \
              say \"inter CPU skew\", the kernel is right",
         )
         .then_fix("if not,", check.into())
-        .then_fix("if the kernel is right:", synchronise(document))
-        .or_unless_impossible(
-            "only if the counters are synchronised and the rate is steady:",
-            &no_watchdog(document),
-        )
     } else {
-        Fix::from(check)
-            .then_fix("if the kernel is right:", host_or_firmware_fix(document))
+        check.into()
+    };
+    if document.clocksource() == Some("hpet") && may_have_stopping_hpet(document) {
+        fix = fix.then_fix(
+            "if hpet is wrong, which may stop in deep idle states on this processor:",
+            without_hpet(document),
+        );
+    }
+    let fix = if may_be_warp {
+        fix.then_fix("if the kernel is right:", synchronise(document))
+            .or_unless_impossible(
+                "only if the counters are synchronised and the rate is steady:",
+                &no_watchdog(document),
+            )
+    } else {
+        fix.then_fix("if the kernel is right:", host_or_firmware_fix(document))
             .or_unless_impossible("only if the rate is steady:", &no_watchdog(document))
     };
     let Some(when) = document.skew_after_resume() else {
@@ -431,21 +441,29 @@ fn may_be_warp(document: &Document) -> bool {
             .is_none_or(|rejection| rejection.cause == Cause::Watchdog)
 }
 
+/// Whether the kernel uses an hpet that stops in deep idle states. The firmware may forbid these
+/// states.
+pub(super) fn has_stopping_hpet(document: &Document) -> bool {
+    is_processor_with_stopping_hpet(document) && uses_stopping_hpet(document) == Some(true)
+}
+
+/// As [`has_stopping_hpet`], also if the kernel's release does not say whether it uses such an
+/// hpet.
+pub(super) fn may_have_stopping_hpet(document: &Document) -> bool {
+    is_processor_with_stopping_hpet(document) && uses_stopping_hpet(document) != Some(false)
+}
+
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
 /// of generations 8 to 12, and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
-/// `arch/x86/kernel/early-quirks.c`). Linux 5.15 tests each processor for such a state
-/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc), so an hpet that it
-/// uses does not stop, unless `hpet=force` asks for it.
-pub(super) fn has_stopping_hpet(document: &Document) -> bool {
+/// `arch/x86/kernel/early-quirks.c`). A guest has no such hpet.
+fn is_processor_with_stopping_hpet(document: &Document) -> bool {
     /// Gemini Lake with its refresh; Celeron and Pentium of Whiskey Lake and Comet Lake; Xeon E of
     /// Coffee Lake.
     const OTHER_NAMES: [&str; 20] = [
         "J4005", "J4105", "J5005", "N4000", "N4100", "N5000", "J4025", "J4125", "J5040", "N4020",
         "N4120", "N5030", "4205U", "4305U", "5405U", "5205U", "5305U", "6405U", "E-21", "E-22",
     ];
-    let is_used =
-        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 15) == Some(false);
-    if document.machine.is_guest() == Some(true) || !is_used {
+    if document.machine.is_guest() == Some(true) {
         return false;
     }
     let cpu = document.machine.cpu.as_deref().unwrap_or_default();
@@ -471,8 +489,47 @@ pub(super) fn has_stopping_hpet(document: &Document) -> bool {
     })
 }
 
-/// The fix for an hpet that stops: the kernel then keeps time with the TSC, and checks it by
-/// acpi_pm. Until the restart, acpi_pm keeps the time right.
+/// Whether the kernel uses the hpet of a processor that has such idle states; `None` if its release
+/// does not say.
+///
+/// Linux 5.15 does not, unless `hpet=force` asks for it (`hpet_is_pc10_damaged` in
+/// `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc, "x86/hpet: Use another crystalball to evaluate
+/// HPET usability"). Nor do the stable versions 5.4.153, 5.10.73 (commit 825c00c2ee14) and 5.14.12;
+/// 4.19.211 of the same day still does. The release of a distribution's kernel need not state the
+/// stable version (Debian's 5.10.0-18-amd64 does not), and a distribution may have added the commit
+/// to any version (RHEL's 4.18).
+fn uses_stopping_hpet(document: &Document) -> Option<bool> {
+    const BACKPORTS: [[u32; 3]; 3] = [[5, 4, 153], [5, 10, 73], [5, 14, 12]];
+    if document.has_parameter("hpet=force") {
+        return Some(true);
+    }
+    if document.is_kernel_at_least(5, 15)? {
+        return Some(false);
+    }
+    let release = document.machine.kernel.as_deref()?;
+    let end = release.find(|character: char| !character.is_ascii_digit() && character != '.');
+    let (version, suffix) = release.split_at(end.unwrap_or(release.len()));
+    let numbers: Vec<u32> = version
+        .split('.')
+        .map_while(|number| number.parse().ok())
+        .collect();
+    let has_backport = BACKPORTS
+        .iter()
+        .any(|first| numbers.starts_with(&first[..2]) && numbers.as_slice() >= first.as_slice());
+    if has_backport {
+        return Some(false);
+    }
+    // Debian and Ubuntu take their fixes from the stable versions, none of which before 5.4 has it.
+    let is_of_debian = ["-amd64", "-generic"]
+        .iter()
+        .any(|end| suffix.ends_with(end));
+    let is_old = document.is_kernel_at_least(5, 4) == Some(false);
+    let is_certain = suffix.is_empty() || is_of_debian && is_old;
+    is_certain.then_some(true)
+}
+
+/// The fix for an hpet that stops: the kernel then checks the TSC by acpi_pm, and keeps time with
+/// the TSC if it is good. Until the restart, acpi_pm keeps the time right.
 pub(super) fn without_hpet(document: &Document) -> Fix {
     let fix = without_hpet_from_the_start(document);
     if !document.lists_clocksource("acpi_pm") {
@@ -498,15 +555,23 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
     }
     let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
     let later = if document.is_kernel_at_least(5, 4) == Some(false) {
-        "from 5.4 for some of Coffee Lake, from 5.15 for every processor with this fault"
+        "from 5.4 for some of Coffee Lake, from 5.15 (or 5.10.73) for every processor with this \
+         fault"
     } else {
-        "from 5.15"
+        "from 5.15 (or 5.10.73)"
     };
-    Fix::from("boot with hpet=disable: the kernel then uses the TSC, and checks it by acpi_pm")
-        .or(format!(
-            "or use a kernel {later}, which does not use this hpet (this one is {kernel})"
-        ))
-        .with_steps(steps::add_parameter("hpet=disable", document))
+    let newer = format!(
+        "use a kernel {later}, which does not use an hpet that stops (this one is {kernel})"
+    );
+    if document.has_parameter("hpet=disable") {
+        return newer.into();
+    }
+    Fix::from(
+        "boot with hpet=disable: the kernel then checks the TSC by acpi_pm, and uses it if it is \
+         good",
+    )
+    .or(format!("or {newer}"))
+    .with_steps(steps::add_parameter("hpet=disable", document))
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come
