@@ -105,7 +105,7 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Delay => {
             "the kernel could not read its clocks fast enough to compare the TSC with another one"
         }
-        Cause::Watchdog if document.is_kernel_at_least(7, 1) == Some(true) => {
+        Cause::Watchdog if document.is_kernel_at_least(7, 1) != Some(false) => {
             "the kernel's watchdog rejected the TSC, for its rate or for counters that differ"
         }
         Cause::Watchdog => {
