@@ -179,7 +179,7 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
     if let Some(host) = host_fix(document) {
         return host;
     }
-    if document.machine.is_guest() == Some(true) {
+    if document.machine.has_host_clock() || document.machine.is_guest() == Some(true) {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }

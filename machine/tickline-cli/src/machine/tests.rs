@@ -454,11 +454,11 @@ fn the_log_or_the_hosts_clock_shows_a_guest() {
     assert_eq!(Machine::default().is_guest(), None);
 }
 
-/// Symptom: a BIOS update for a domain of Xen whose CPUID is that of the bare processor, and a
-/// switch to tsc, without a word on what the host may do, where only the list showed a guest.
+/// Symptom: a BIOS update alone for a domain of Xen whose CPUID is that of the bare processor;
+/// later, of dom0 in a container, which shows no product, the fix for a guest alone.
 #[test]
-fn the_log_or_the_list_shows_a_guest_whatever_cpuid_says() {
-    let paravirtual = Machine {
+fn a_paravirtual_domain_of_xen_without_a_product_may_be_a_guest_or_dom0() {
+    let domain = Machine {
         hypervisor: Some(Hypervisor::NoneNamed),
         cpuid: Some(Cpuid {
             hypervisor: Some(false),
@@ -469,7 +469,32 @@ fn the_log_or_the_list_shows_a_guest_whatever_cpuid_says() {
         ]),
         ..Machine::default()
     };
-    assert_eq!(paravirtual.is_guest(), Some(true));
+    assert_eq!(domain.is_guest(), None);
+    let named_xen = Machine {
+        product: Some("Xen".to_owned()),
+        ..domain
+    };
+    assert_eq!(named_xen.is_guest(), Some(true));
+}
+
+/// Dom0 is paravirtual. XenServer can show a guest the texts of its host's firmware.
+#[test]
+fn a_hardware_virtual_domain_of_xen_is_a_guest_whatever_its_product() {
+    let domain = Machine {
+        product: Some("Dell Inc. PowerEdge R640".to_owned()),
+        clocksource: Some("xen".to_owned()),
+        available_clocksources: Some("xen tsc".to_owned()),
+        kernel_log: Some(vec![
+            "[    0.000000] Hypervisor detected: Xen HVM".to_owned(),
+        ]),
+        ..Machine::default()
+    };
+    assert_eq!(domain.is_guest(), Some(true));
+}
+
+/// Symptom: a switch to tsc, without a word on what the host may do.
+#[test]
+fn the_list_shows_a_guest() {
     for list in [
         "kvm-clock tsc hpet acpi_pm",
         "xen tsc",
@@ -517,14 +542,13 @@ fn a_host_of_guests_is_no_guest() {
 }
 
 #[test]
-fn the_firmware_of_a_hypervisor_or_a_cloud_names_a_guest() {
+fn the_firmware_of_a_hypervisor_names_a_guest() {
     for product in [
         "Oxide OxVM",
         "OpenStack Foundation OpenStack Nova",
         "DigitalOcean Droplet",
         "Hetzner vServer",
         "Parallels International GmbH. Parallels",
-        "Alibaba Cloud Alibaba Cloud ECS",
     ] {
         let machine = Machine {
             product: Some(product.to_owned()),
@@ -532,15 +556,22 @@ fn the_firmware_of_a_hypervisor_or_a_cloud_names_a_guest() {
         };
         assert_eq!(machine.is_guest(), Some(true), "{product}");
     }
-    let bare_metal_of_a_cloud = Machine {
-        product: Some("Alibaba Cloud Alibaba Cloud ECS".to_owned()),
-        cpuid: Some(Cpuid {
-            hypervisor: Some(false),
-            ..Cpuid::default()
-        }),
-        ..Machine::default()
-    };
-    assert_eq!(bare_metal_of_a_cloud.is_guest(), Some(false));
+}
+
+/// A cloud may give its bare metal the name of its guests. Symptom: a guest, by the name alone.
+#[test]
+fn the_name_of_a_cloud_shows_no_guest() {
+    for by_cpuid in [None, Some(false), Some(true)] {
+        let machine = Machine {
+            product: Some("Alibaba Cloud Alibaba Cloud ECS".to_owned()),
+            cpuid: Some(Cpuid {
+                hypervisor: by_cpuid,
+                ..Cpuid::default()
+            }),
+            ..Machine::default()
+        };
+        assert_eq!(machine.is_guest(), by_cpuid);
+    }
 }
 
 /// gVisor shows the CPUID of its host. Symptom: a BIOS update for a sandbox.

@@ -435,6 +435,22 @@ fn if_it_is_unknown_whether_there_is_a_host_the_fix_names_both() {
     );
 }
 
+/// Xen's dom0 may update its firmware, and looks like a guest. Symptom: the fix for a guest alone.
+#[test]
+fn a_domain_of_xen_without_a_product_gets_the_fix_for_dom0_as_well() {
+    let finding = good_machine()
+        .counters_differ()
+        .clocksource("xen")
+        .offers("xen tsc")
+        .hypervisor_by_cpuid(Some(false))
+        .log(&["[    0.000000] Hypervisor detected: Xen PV"])
+        .first("counters_unsynchronised");
+    finding.fix_has_in_order(
+        "on bare metal: update the firmware",
+        "in a guest: on the host",
+    );
+}
+
 /// Symptom: `tsc=reliable` after a warp, where the fix for the host was known.
 #[test]
 fn a_warp_is_overridden_on_no_host() {
