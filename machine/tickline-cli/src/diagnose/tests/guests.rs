@@ -620,6 +620,50 @@ fn a_guest_may_get_the_frequency_from_its_host() {
     first("kvm").fix_has(BY_CPUID).fix_has(BY_KVM_CLOCK);
 }
 
+/// Symptom: "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock", for a command line that
+/// has the parameter.
+#[test]
+fn a_parameter_against_kvm_clock_is_taken_off() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let machine = guest_without_tsc("kvm").log(&[marked]);
+    let finding = machine.command_line("ro no-kvmclock").first("tsc_unstable");
+    finding
+        .fix_has("or take no-kvmclock off the command line")
+        .fix_lacks("without no-kvmclock");
+}
+
+/// The hypervisor may hide from CPUID, but its firmware has a name.
+#[test]
+fn a_guest_of_kvm_that_only_its_product_shows_has_kvm_clock() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    for product in ["QEMU Standard PC", "Red Hat KVM"] {
+        let machine = guest_without_tsc("none").log(&[marked]).product(product);
+        let finding = machine
+            .with(|document| document.machine.hypervisor = None)
+            .first("tsc_unstable");
+        finding.fix_has("or use a kernel with CONFIG_KVM_GUEST");
+    }
+}
+
+#[test]
+fn only_a_guest_that_may_be_qemus_is_told_of_qemu() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    for (hypervisor, is_told) in [
+        ("kvm", true),
+        ("other", true),
+        ("bhyve", false),
+        ("firecracker", false),
+        ("hyper_v", false),
+        ("tcg", false),
+        ("virtualbox", false),
+    ] {
+        let machine = guest_without_tsc(hypervisor).log(&[marked]);
+        let finding = machine.tsc_not_invariant().first("tsc_unstable");
+        let text = finding.fix.text();
+        assert_eq!(text.contains("QEMU"), is_told, "{hypervisor}: {text}");
+    }
+}
+
 /// QEMU shows no invariant TSC unless it is asked to. Symptom: "none: by CPUID the TSC is not
 /// invariant, so the kernel's doubts are right".
 #[test]
@@ -677,6 +721,27 @@ fn a_stated_frequency_of_0_is_replaced() {
     };
     stated("tsc_early_khz=0").fix_has("tsc_early_khz=2596120, in place of `tsc_early_khz=0`");
     stated("tsc_early_khz=2596120").has_no_fix();
+}
+
+/// Symptom: "none: the kernel's command line has tsc_early_khz=2400000 already", of a kernel that
+/// does not know the parameter.
+#[test]
+fn a_stated_frequency_needs_a_kernel_that_obeys_it() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let newer = "use a kernel 5.8 or later, which obeys `tsc_early_khz=2400000`";
+    let on = |hypervisor| {
+        let machine = guest_without_tsc(hypervisor).log(&[marked]);
+        let machine = machine.kernel("5.4.0-100-generic");
+        machine.command_line("ro tsc_early_khz=0 tsc_early_khz=2400000")
+    };
+    on("none")
+        .first("tsc_unstable")
+        .fix_begins(newer)
+        .fix_has("(this one is 5.4.0-100-generic)")
+        .fix_lacks("in place of");
+    on("kvm").first("tsc_unstable").fix_has(newer);
+    let newer_kernel = on("none").kernel("5.8.0");
+    newer_kernel.first("tsc_unstable").has_no_fix();
 }
 
 /// A hypervisor may hide from CPUID, but its firmware has a name.
