@@ -12,11 +12,17 @@
 //!
 //! `tests/harm.rs` and `tests/guests.rs` test it.
 
+mod stopping_hpet;
+mod tsc_frequency;
+
 use super::{hosts, steps};
-use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT, is_tick};
+use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT};
 use crate::document::kernel_log::Cause;
-use crate::document::{Document, Fix, Steps};
+use crate::document::{Document, Fix};
 use crate::machine::Hypervisor;
+
+pub(super) use stopping_hpet::{has_stopping_hpet, may_have_stopping_hpet, without_hpet};
+use tsc_frequency::state_frequency;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
@@ -262,150 +268,6 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
     }
 }
 
-/// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
-/// told. The rate of a TSC that is not invariant may vary, so nobody can state it.
-fn state_frequency(document: &Document) -> Fix {
-    let knows_parameter = document.is_kernel_at_least(5, 8) != Some(false);
-    let why_not = if document.has_invariant_tsc() == Some(false) {
-        "by CPUID the TSC is not invariant: its rate may vary, so a stated frequency does not help"
-            .to_owned()
-    } else if let Some(word) = stated_frequency(document)
-        && knows_parameter
-    {
-        format!("the kernel's command line has {word} already")
-    } else {
-        let fix = after_decision(state_frequency_by_parameter(document), document);
-        return or_each(fix, &frequency_by_host(document));
-    };
-    match frequency_by_host(document).as_slice() {
-        [] => Fix::none(&why_not),
-        [first, others @ ..] => or_each(first.as_str().into(), others),
-    }
-}
-
-/// The parameter that states the TSC's frequency. The kernel takes 0 for no statement.
-fn stated_frequency(document: &Document) -> Option<&str> {
-    document
-        .last_parameter(EARLY_KHZ)
-        .filter(|word| word.strip_prefix(EARLY_KHZ) != Some("0"))
-}
-
-/// Adds each text as an alternative.
-fn or_each(fix: Fix, texts: &[String]) -> Fix {
-    texts
-        .iter()
-        .fold(fix, |fix, text| fix.or(format!("or {text}")))
-}
-
-/// The parameter that stands in for the kernel's first calibration (Linux 5.8, commit
-/// bd35c77e32e4).
-const EARLY_KHZ: &str = "tsc_early_khz=";
-
-/// If the command line states the frequency already, the kernel is too old to know the parameter.
-fn state_frequency_by_parameter(document: &Document) -> Fix {
-    if let Some(word) = stated_frequency(document) {
-        let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
-        return format!(
-            "use a kernel 5.8 or later, which obeys `{word}` on its command line (this one is \
-             {kernel})"
-        )
-        .into();
-    }
-    let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let mut khz = if let Some(khz) = khz_by_hypervisor(document) {
-        format!("{EARLY_KHZ}{khz}")
-    } else if is_measurable {
-        document.clock.frequency_hz.map_or_else(
-            || {
-                "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
-                    .to_owned()
-            },
-            |hz| format!("{EARLY_KHZ}{}", hz / 1_000),
-        )
-    } else if document.machine.is_guest() == Some(true) {
-        "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
-         'tsc:' there), as jiffies are too coarse to measure it"
-            .to_owned()
-    } else {
-        "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are too \
-         coarse to measure it"
-            .to_owned()
-    };
-    if let Some(word) = document.last_parameter(EARLY_KHZ) {
-        khz += &format!(", in place of `{word}`");
-    }
-    let kernel = match document.machine.kernel.as_deref() {
-        Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
-            format!("with a kernel 5.8 or later: this one is {older}")
-        }
-        _ => "kernel 5.8 or later".to_owned(),
-    };
-    Fix::from(format!(
-        "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
-    ))
-}
-
-/// The TSC's frequency that the hypervisor states by CPUID leaf 4000_0010h, kHz.
-fn khz_by_hypervisor(document: &Document) -> Option<u32> {
-    document.machine.cpuid.as_ref()?.hypervisor_khz
-}
-
-/// How a guest's kernel gets the TSC's frequency from its host, or a clock that needs none.
-fn frequency_by_host(document: &Document) -> Vec<String> {
-    if document.machine.is_guest() != Some(true) {
-        return Vec::new();
-    }
-    let is_invariant = document.has_invariant_tsc() != Some(false);
-    let mut ways = Vec::new();
-    let leaves = if may_be_qemu_on_kvm(document) {
-        "leaf 15h or 4000_0010h; QEMU: -cpu host,+invtsc"
-    } else {
-        "leaf 15h or 4000_0010h"
-    };
-    if !is_invariant {
-        ways.push(format!(
-            "use a host that shows an invariant TSC and states its frequency by CPUID ({leaves})"
-        ));
-    } else if khz_by_hypervisor(document).is_none() {
-        ways.push(format!(
-            "use a host that states the frequency by CPUID ({leaves})"
-        ));
-    }
-    if has_kvm_clock(document) {
-        let kernel = if document.has_parameter("no-kvmclock") {
-            "take no-kvmclock off the command line of a kernel with CONFIG_KVM_GUEST"
-        } else {
-            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock"
-        };
-        let gain = if is_invariant {
-            "it learns the frequency from kvm-clock"
-        } else {
-            "it keeps time with kvm-clock, which needs no invariant TSC"
-        };
-        ways.push(format!("{kernel}: {gain}"));
-    }
-    ways
-}
-
-/// Whether the guest's hypervisor has kvm-clock, by its name or, if that is unknown, by the
-/// firmware's.
-fn has_kvm_clock(document: &Document) -> bool {
-    let product = document.machine.product.as_deref().unwrap_or_default();
-    match document.machine.hypervisor {
-        Some(Hypervisor::Kvm | Hypervisor::Firecracker) => true,
-        None => ["QEMU", "KVM"].iter().any(|word| product.contains(word)),
-        Some(_) => false,
-    }
-}
-
-/// Whether the guest's hypervisor is, or may be, QEMU with the host's processor.
-fn may_be_qemu_on_kvm(document: &Document) -> bool {
-    matches!(
-        document.machine.hypervisor,
-        None | Some(Hypervisor::Kvm | Hypervisor::NoneNamed | Hypervisor::Other(_))
-    )
-}
-
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
 /// watchdog tolerates about 100 ppm or more (`Document::watchdog_limit_ppm`). `tickline warp`
 /// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
@@ -474,139 +336,6 @@ fn may_be_warp(document: &Document) -> bool {
         && document
             .rejection()
             .is_none_or(|rejection| rejection.cause == Cause::Watchdog)
-}
-
-/// Whether the kernel uses an hpet that stops in deep idle states. The firmware may forbid these
-/// states.
-pub(super) fn has_stopping_hpet(document: &Document) -> bool {
-    is_processor_with_stopping_hpet(document) && uses_stopping_hpet(document) == Some(true)
-}
-
-/// As [`has_stopping_hpet`], also if the kernel's release does not say whether it uses such an
-/// hpet.
-pub(super) fn may_have_stopping_hpet(document: &Document) -> bool {
-    is_processor_with_stopping_hpet(document) && uses_stopping_hpet(document) != Some(false)
-}
-
-/// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
-/// of generations 8 to 12, and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
-/// `arch/x86/kernel/early-quirks.c`). A guest has no such hpet.
-fn is_processor_with_stopping_hpet(document: &Document) -> bool {
-    /// Gemini Lake with its refresh; Celeron and Pentium of Whiskey Lake and Comet Lake; Xeon E of
-    /// Coffee Lake.
-    const OTHER_NAMES: [&str; 20] = [
-        "J4005", "J4105", "J5005", "N4000", "N4100", "N5000", "J4025", "J4125", "J5040", "N4020",
-        "N4120", "N5030", "4205U", "4305U", "5405U", "5205U", "5305U", "6405U", "E-21", "E-22",
-    ];
-    if document.machine.is_guest() == Some(true) {
-        return false;
-    }
-    let cpu = document.machine.cpu.as_deref().unwrap_or_default();
-    if OTHER_NAMES.iter().any(|name| cpu.contains(name)) {
-        return true;
-    }
-    let models = ["i3-", "i5-", "i7-", "i9-"]
-        .into_iter()
-        .filter_map(|family| Some(cpu.split_once(family)?.1));
-    models.into_iter().any(|model| {
-        let digits: String = model.chars().take_while(char::is_ascii_digit).collect();
-        // i7-8565U, i7-10510U; from generation 10 on there are also names of four digits, as
-        // i7-1065G7.
-        match digits.len() {
-            4 => ["8", "9", "10", "11", "12"]
-                .iter()
-                .any(|start| digits.starts_with(start)),
-            5 => ["10", "11", "12"]
-                .iter()
-                .any(|start| digits.starts_with(start)),
-            _ => false,
-        }
-    })
-}
-
-/// Whether the kernel uses the hpet of a processor that has such idle states; `None` if its release
-/// does not say.
-///
-/// Linux 5.15 does not, unless `hpet=force` asks for it (`hpet_is_pc10_damaged` in
-/// `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc, "x86/hpet: Use another crystalball to evaluate
-/// HPET usability"). Nor do the stable versions 5.4.153, 5.10.73 (commit 825c00c2ee14) and 5.14.12;
-/// 4.19.211 of the same day still does. The release of a distribution's kernel need not state the
-/// stable version (Debian's 5.10.0-18-amd64 does not), and a distribution may have added the commit
-/// to any version (RHEL's 4.18).
-fn uses_stopping_hpet(document: &Document) -> Option<bool> {
-    const BACKPORTS: [[u32; 3]; 3] = [[5, 4, 153], [5, 10, 73], [5, 14, 12]];
-    if document.has_parameter("hpet=force") {
-        return Some(true);
-    }
-    if document.is_kernel_at_least(5, 15)? {
-        return Some(false);
-    }
-    let release = document.machine.kernel.as_deref()?;
-    let end = release.find(|character: char| !character.is_ascii_digit() && character != '.');
-    let (version, suffix) = release.split_at(end.unwrap_or(release.len()));
-    let numbers: Vec<u32> = version
-        .split('.')
-        .map_while(|number| number.parse().ok())
-        .collect();
-    let has_backport = BACKPORTS
-        .iter()
-        .any(|first| numbers.starts_with(&first[..2]) && numbers.as_slice() >= first.as_slice());
-    if has_backport {
-        return Some(false);
-    }
-    // Debian and Ubuntu take their fixes from the stable versions, none of which before 5.4 has it.
-    let is_of_debian = ["-amd64", "-generic"]
-        .iter()
-        .any(|end| suffix.ends_with(end));
-    let is_old = document.is_kernel_at_least(5, 4) == Some(false);
-    let is_certain = suffix.is_empty() || is_of_debian && is_old;
-    is_certain.then_some(true)
-}
-
-/// The fix for an hpet that stops: the kernel then checks the TSC by acpi_pm, and keeps time with
-/// the TSC if it is good. Until the restart, acpi_pm keeps the time right.
-pub(super) fn without_hpet(document: &Document) -> Fix {
-    let fix = without_hpet_from_the_start(document);
-    if !document.lists_clocksource("acpi_pm") {
-        return fix;
-    }
-    let kept = fix.steps().cloned().unwrap_or_default();
-    let steps = steps::switch("acpi_pm", document).map(|now| Steps {
-        keep: kept.keep,
-        keep_by_hand: kept.keep_by_hand,
-        undo_keep: kept.undo_keep,
-        undo_keep_by_hand: kept.undo_keep_by_hand,
-        ..now
-    });
-    Fix::from(steps::switch_command("acpi_pm"))
-        .then_fix("then", fix)
-        .with_switch("acpi_pm", steps)
-}
-
-fn without_hpet_from_the_start(document: &Document) -> Fix {
-    if document.has_parameter("hpet=force") {
-        return Fix::from("take `hpet=force` off the kernel's command line")
-            .with_steps(steps::remove_parameter("hpet=force", document));
-    }
-    let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
-    let later = if document.is_kernel_at_least(5, 4) == Some(false) {
-        "from 5.4 for some of Coffee Lake, from 5.15 (or 5.10.73) for every processor with this \
-         fault"
-    } else {
-        "from 5.15 (or 5.10.73)"
-    };
-    let newer = format!(
-        "use a kernel {later}, which does not use an hpet that stops (this one is {kernel})"
-    );
-    if document.has_parameter("hpet=disable") {
-        return newer.into();
-    }
-    Fix::from(
-        "boot with hpet=disable: the kernel then checks the TSC by acpi_pm, and uses it if it is \
-         good",
-    )
-    .or(format!("or {newer}"))
-    .with_steps(steps::add_parameter("hpet=disable", document))
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come
