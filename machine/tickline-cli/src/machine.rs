@@ -263,8 +263,6 @@ impl Machine {
             "Droplet",
             "vServer",
         ];
-        /// The same of a cloud, which has bare metal of this name as well.
-        const CLOUD: &str = "Alibaba Cloud";
         let product = self.product.as_deref().unwrap_or_default();
         if self.is_gvisor() || PRODUCTS.iter().any(|word| product.contains(word)) {
             return Some(true);
@@ -274,47 +272,57 @@ impl Machine {
             .hypervisor
             .as_ref()
             .is_some_and(|named| *named != Hypervisor::NoneNamed);
-        if is_named || by_cpuid == Some(true) || self.has_sign_of_host() {
+        if is_named || by_cpuid == Some(true) {
+            return Some(true);
+        }
+        let signs = self.signs_of_host();
+        let may_be_of_dom0 = |sign: &String| sign.contains("xen") && !sign.contains("xen hvm");
+        if !signs.iter().all(may_be_of_dom0) {
             return Some(true);
         }
         // Only `none` is left of the names.
-        if self.hypervisor.is_some() {
-            return Some(false);
+        let by_processor = if self.hypervisor.is_some() {
+            Some(false)
+        } else {
+            by_cpuid
+        };
+        if signs.is_empty() {
+            return by_processor;
         }
-        if by_cpuid.is_none() && product.contains(CLOUD) {
-            return Some(true);
+        // Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
+        // firmware of Xen's guests names Xen, or nothing. A paravirtual guest and dom0 may both see
+        // the CPUID of the bare processor.
+        match (&self.product, by_processor) {
+            (Some(product), _) if !product.contains("Xen") => by_processor,
+            (None, Some(false)) => None,
+            _ => Some(true),
         }
-        by_cpuid
     }
 
-    /// Whether the kernel's log or a clocksource on its list is a guest's. A paravirtual guest of
-    /// Xen may have nothing else, because it may see the CPUID of the bare processor. On the list
-    /// of a processor without a hypervisor, the clocksources of other hypervisors show nothing.
-    ///
-    /// Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
-    /// firmware of Xen's guests names Xen, or nothing.
-    fn has_sign_of_host(&self) -> bool {
-        let may_be_dom0 = self
-            .product
-            .as_deref()
-            .is_some_and(|product| !product.contains("Xen"));
-        let is_of_dom0 = |sign: &str| sign.contains("xen") && !sign.contains("xen hvm");
-        let is_of_guest = |sign: &str| !(may_be_dom0 && is_of_dom0(sign));
+    /// The kernel's messages and the names of clocksources, in lower case, that a guest has. A
+    /// paravirtual guest of Xen may have nothing else to show it. On the list of a processor
+    /// without a hypervisor, the clocksources of other hypervisors show nothing.
+    fn signs_of_host(&self) -> Vec<String> {
         // The kernel's own message, after its time stamp if there is one.
         let is_of_kernel = |line: &str| {
             let message = line.split_once("] ").map_or(line, |(_, message)| message);
             message.trim_start().starts_with("hypervisor detected: ")
         };
-        let by_log = self
+        let mut signs: Vec<String> = self
             .lower_case_log()
-            .any(|line| is_of_kernel(&line) && is_of_guest(&line));
-        let is_sign = |name: &str| is_of_host(name) && is_of_guest(name);
+            .filter(|line| is_of_kernel(line))
+            .collect();
         let is_bare = self.hypervisor == Some(Hypervisor::NoneNamed);
         let offered = self.available_clocksources.as_deref().unwrap_or_default();
-        let by_list = offered
-            .split_whitespace()
-            .any(|name| is_sign(name) && (name == "xen" || !is_bare));
-        by_log || by_list || self.clocksource.as_deref().is_some_and(is_sign)
+        for name in offered.split_whitespace() {
+            if is_of_host(name) && (name == "xen" || !is_bare) {
+                signs.push(name.to_owned());
+            }
+        }
+        if self.has_host_clock() {
+            signs.extend(self.clocksource.clone());
+        }
+        signs
     }
 
     /// Whether the clocksource is a clock that the host keeps for its guest.

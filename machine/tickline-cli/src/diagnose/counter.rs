@@ -67,14 +67,15 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
 }
 
 /// The first clocksource on offer that is not computed from the counter, except the timer tick and
-/// an hpet that stops, which keep time badly. gVisor uses none of its host's.
+/// an hpet that may stop, which keep time badly. gVisor uses none of its host's.
 fn other_timer(document: &Document) -> Option<&str> {
     if document.is_gvisor() {
         return None;
     }
     let offered = document.machine.available_clocksources.as_deref()?;
-    let is_bad =
-        |name: &str| is_tick(name) || name == "hpet" && shared_fixes::has_stopping_hpet(document);
+    let is_bad = |name: &str| {
+        is_tick(name) || name == "hpet" && shared_fixes::may_have_stopping_hpet(document)
+    };
     offered.split_whitespace().find(|name| {
         !is_computed_from_counter(name) && !is_bad(name) && document.clocksource() != Some(name)
     })

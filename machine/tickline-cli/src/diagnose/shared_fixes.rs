@@ -12,11 +12,17 @@
 //!
 //! `tests/harm.rs` and `tests/guests.rs` test it.
 
+mod stopping_hpet;
+mod tsc_frequency;
+
 use super::{hosts, steps};
-use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT, is_tick};
+use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT};
 use crate::document::kernel_log::Cause;
-use crate::document::{Document, Fix, Steps};
+use crate::document::{Document, Fix};
 use crate::machine::Hypervisor;
+
+pub(super) use stopping_hpet::{has_stopping_hpet, may_have_stopping_hpet, without_hpet};
+use tsc_frequency::state_frequency;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
@@ -179,7 +185,7 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
     if let Some(host) = host_fix(document) {
         return host;
     }
-    if document.machine.is_guest() == Some(true) {
+    if document.machine.has_host_clock() || document.machine.is_guest() == Some(true) {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }
@@ -262,115 +268,6 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
     }
 }
 
-/// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
-/// told. The rate of a TSC that is not invariant may vary, so nobody can state it.
-fn state_frequency(document: &Document) -> Fix {
-    // The kernel takes 0 for no statement.
-    let stated = document
-        .last_parameter(EARLY_KHZ)
-        .filter(|word| word.strip_prefix(EARLY_KHZ) != Some("0"));
-    let why_not = if document.has_invariant_tsc() == Some(false) {
-        "by CPUID the TSC is not invariant: its rate may vary, so a stated frequency does not help"
-            .to_owned()
-    } else if let Some(word) = stated {
-        format!("the kernel's command line has {word} already")
-    } else {
-        let fix = after_decision(state_frequency_by_parameter(document), document);
-        return or_each(fix, &frequency_by_host(document));
-    };
-    match frequency_by_host(document).as_slice() {
-        [] => Fix::none(&why_not),
-        [first, others @ ..] => or_each(Fix::from(*first), others),
-    }
-}
-
-/// Adds each text as an alternative.
-fn or_each(fix: Fix, texts: &[&str]) -> Fix {
-    texts
-        .iter()
-        .fold(fix, |fix, text| fix.or(format!("or {text}")))
-}
-
-/// The parameter that stands in for the kernel's first calibration (Linux 5.8, commit
-/// bd35c77e32e4).
-const EARLY_KHZ: &str = "tsc_early_khz=";
-
-fn state_frequency_by_parameter(document: &Document) -> Fix {
-    let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let mut khz = if let Some(khz) = khz_by_hypervisor(document) {
-        format!("{EARLY_KHZ}{khz}")
-    } else if is_measurable {
-        document.clock.frequency_hz.map_or_else(
-            || {
-                "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
-                    .to_owned()
-            },
-            |hz| format!("{EARLY_KHZ}{}", hz / 1_000),
-        )
-    } else if document.machine.is_guest() == Some(true) {
-        "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
-         'tsc:' there), as jiffies are too coarse to measure it"
-            .to_owned()
-    } else {
-        "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are too \
-         coarse to measure it"
-            .to_owned()
-    };
-    if let Some(word) = document.last_parameter(EARLY_KHZ) {
-        khz += &format!(", in place of `{word}`");
-    }
-    let kernel = match document.machine.kernel.as_deref() {
-        Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
-            format!("with a kernel 5.8 or later: this one is {older}")
-        }
-        _ => "kernel 5.8 or later".to_owned(),
-    };
-    Fix::from(format!(
-        "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
-    ))
-}
-
-/// The TSC's frequency that the hypervisor states by CPUID leaf 4000_0010h, kHz.
-fn khz_by_hypervisor(document: &Document) -> Option<u32> {
-    document.machine.cpuid.as_ref()?.hypervisor_khz
-}
-
-/// How a guest's kernel gets the TSC's frequency from its host, or a clock that needs none.
-fn frequency_by_host(document: &Document) -> Vec<&'static str> {
-    if document.machine.is_guest() != Some(true) {
-        return Vec::new();
-    }
-    let is_invariant = document.has_invariant_tsc() != Some(false);
-    let mut ways = Vec::new();
-    if !is_invariant {
-        ways.push(
-            "use a host that shows an invariant TSC and states its frequency by CPUID (leaf 15h or \
-             4000_0010h; QEMU: -cpu host,+invtsc)",
-        );
-    } else if khz_by_hypervisor(document).is_none() {
-        ways.push(
-            "use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
-             host,+invtsc)",
-        );
-    }
-    let has_kvm_clock = matches!(
-        document.machine.hypervisor,
-        Some(Hypervisor::Kvm | Hypervisor::Firecracker)
-    );
-    if has_kvm_clock && is_invariant {
-        ways.push(
-            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the frequency \
-             from kvm-clock",
-        );
-    } else if has_kvm_clock {
-        ways.push(
-            "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it keeps time with \
-             kvm-clock, which needs no invariant TSC",
-        );
-    }
-    ways
-}
-
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
 /// watchdog tolerates about 100 ppm or more (`Document::watchdog_limit_ppm`). `tickline warp`
 /// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
@@ -387,20 +284,30 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     );
-    let fix = if may_be_warp(document) {
+    let may_be_warp = may_be_warp(document);
+    let mut fix = if may_be_warp {
         Fix::from(
             "compare the counters: `tickline warp`. If they differ, or the kernel's older messages \
              say \"inter CPU skew\", the kernel is right",
         )
         .then_fix("if not,", check.into())
-        .then_fix("if the kernel is right:", synchronise(document))
-        .or_unless_impossible(
-            "only if the counters are synchronised and the rate is steady:",
-            &no_watchdog(document),
-        )
     } else {
-        Fix::from(check)
-            .then_fix("if the kernel is right:", host_or_firmware_fix(document))
+        check.into()
+    };
+    if document.clocksource() == Some("hpet") && may_have_stopping_hpet(document) {
+        fix = fix.then_fix(
+            "if hpet is wrong, which may stop in deep idle states on this processor:",
+            without_hpet(document),
+        );
+    }
+    let fix = if may_be_warp {
+        fix.then_fix("if the kernel is right:", synchronise(document))
+            .or_unless_impossible(
+                "only if the counters are synchronised and the rate is steady:",
+                &no_watchdog(document),
+            )
+    } else {
+        fix.then_fix("if the kernel is right:", host_or_firmware_fix(document))
             .or_unless_impossible("only if the rate is steady:", &no_watchdog(document))
     };
     let Some(when) = document.skew_after_resume() else {
@@ -429,84 +336,6 @@ fn may_be_warp(document: &Document) -> bool {
         && document
             .rejection()
             .is_none_or(|rejection| rejection.cause == Cause::Watchdog)
-}
-
-/// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
-/// of generations 8 to 12, and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
-/// `arch/x86/kernel/early-quirks.c`). Linux 5.15 tests each processor for such a state
-/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc), so an hpet that it
-/// uses does not stop, unless `hpet=force` asks for it.
-pub(super) fn has_stopping_hpet(document: &Document) -> bool {
-    /// Gemini Lake with its refresh; Celeron and Pentium of Whiskey Lake and Comet Lake; Xeon E of
-    /// Coffee Lake.
-    const OTHER_NAMES: [&str; 20] = [
-        "J4005", "J4105", "J5005", "N4000", "N4100", "N5000", "J4025", "J4125", "J5040", "N4020",
-        "N4120", "N5030", "4205U", "4305U", "5405U", "5205U", "5305U", "6405U", "E-21", "E-22",
-    ];
-    let is_used =
-        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 15) == Some(false);
-    if document.machine.is_guest() == Some(true) || !is_used {
-        return false;
-    }
-    let cpu = document.machine.cpu.as_deref().unwrap_or_default();
-    if OTHER_NAMES.iter().any(|name| cpu.contains(name)) {
-        return true;
-    }
-    let models = ["i3-", "i5-", "i7-", "i9-"]
-        .into_iter()
-        .filter_map(|family| Some(cpu.split_once(family)?.1));
-    models.into_iter().any(|model| {
-        let digits: String = model.chars().take_while(char::is_ascii_digit).collect();
-        // i7-8565U, i7-10510U; from generation 10 on there are also names of four digits, as
-        // i7-1065G7.
-        match digits.len() {
-            4 => ["8", "9", "10", "11", "12"]
-                .iter()
-                .any(|start| digits.starts_with(start)),
-            5 => ["10", "11", "12"]
-                .iter()
-                .any(|start| digits.starts_with(start)),
-            _ => false,
-        }
-    })
-}
-
-/// The fix for an hpet that stops: the kernel then keeps time with the TSC, and checks it by
-/// acpi_pm. Until the restart, acpi_pm keeps the time right.
-pub(super) fn without_hpet(document: &Document) -> Fix {
-    let fix = without_hpet_from_the_start(document);
-    if !document.lists_clocksource("acpi_pm") {
-        return fix;
-    }
-    let kept = fix.steps().cloned().unwrap_or_default();
-    let steps = steps::switch("acpi_pm", document).map(|now| Steps {
-        keep: kept.keep,
-        keep_by_hand: kept.keep_by_hand,
-        undo_keep: kept.undo_keep,
-        undo_keep_by_hand: kept.undo_keep_by_hand,
-        ..now
-    });
-    Fix::from(steps::switch_command("acpi_pm"))
-        .then_fix("then", fix)
-        .with_switch("acpi_pm", steps)
-}
-
-fn without_hpet_from_the_start(document: &Document) -> Fix {
-    if document.has_parameter("hpet=force") {
-        return Fix::from("take `hpet=force` off the kernel's command line")
-            .with_steps(steps::remove_parameter("hpet=force", document));
-    }
-    let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
-    let later = if document.is_kernel_at_least(5, 4) == Some(false) {
-        "from 5.4 for some of Coffee Lake, from 5.15 for every processor with this fault"
-    } else {
-        "from 5.15"
-    };
-    Fix::from("boot with hpet=disable: the kernel then uses the TSC, and checks it by acpi_pm")
-        .or(format!(
-            "or use a kernel {later}, which does not use this hpet (this one is {kernel})"
-        ))
-        .with_steps(steps::add_parameter("hpet=disable", document))
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come

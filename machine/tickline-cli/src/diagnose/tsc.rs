@@ -105,7 +105,7 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Delay => {
             "the kernel could not read its clocks fast enough to compare the TSC with another one"
         }
-        Cause::Watchdog if document.is_kernel_at_least(7, 1) == Some(true) => {
+        Cause::Watchdog if document.is_kernel_at_least(7, 1) != Some(false) => {
             "the kernel's watchdog rejected the TSC, for its rate or for counters that differ"
         }
         Cause::Watchdog => {
@@ -117,7 +117,8 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Halts => "the kernel found that the TSC stops when a CPU sleeps",
         Cause::Parameter => "the kernel has a parameter that calls the TSC unstable",
     };
-    format!("{cause}, and keeps time with {name}")
+    let stops = may_stop(document);
+    format!("{cause}, and keeps time with {name}{stops}")
 }
 
 /// The fix for a TSC that the kernel has rejected for this cause.
@@ -147,11 +148,21 @@ fn fix_for(cause: Cause, document: &Document) -> Fix {
     }
 }
 
-/// The evidence that hpet is the broken clock; `None` if it is not known to be.
+/// The evidence that hpet is, or may be, the broken clock.
 fn stopping_hpet(document: &Document) -> Option<String> {
-    let text = "the processor is of a kind whose hpet stops in deep idle states \
+    let text = "the processor is of a kind whose hpet can stop in deep idle states \
                 (https://bugzilla.kernel.org/show_bug.cgi?id=203183)";
-    blames_stopping_hpet(document).then(|| text.to_owned())
+    may_blame_stopping_hpet(document).then(|| text.to_owned())
+}
+
+/// What follows the clocksource's name if that is an hpet that may be the broken clock. Without the
+/// kernel's reason it is never known to be: the firmware may forbid deep idle states.
+fn may_stop(document: &Document) -> &'static str {
+    if may_blame_stopping_hpet(document) {
+        ", which may stop in deep idle states on this processor"
+    } else {
+        ""
+    }
 }
 
 /// Whether the kernel's reason for its rejection of the TSC has this part.
@@ -180,13 +191,21 @@ fn keep_running(document: &Document) -> Fix {
 /// Whether the kernel has, or may have, rejected the TSC by an hpet that stops in deep idle states,
 /// and keeps time with it.
 fn blames_stopping_hpet(document: &Document) -> bool {
+    may_be_rejected_by_hpet(document) && shared_fixes::has_stopping_hpet(document)
+}
+
+/// As [`blames_stopping_hpet`], also if the kernel's release does not say whether it uses such an
+/// hpet.
+fn may_blame_stopping_hpet(document: &Document) -> bool {
+    may_be_rejected_by_hpet(document) && shared_fixes::may_have_stopping_hpet(document)
+}
+
+/// Whether the kernel keeps time with hpet, and may have rejected a good TSC by it.
+fn may_be_rejected_by_hpet(document: &Document) -> bool {
     let by_watchdog = document
         .rejection()
         .is_none_or(|rejection| matches!(rejection.cause, Cause::Skew | Cause::Watchdog));
-    by_watchdog
-        && document.clocksource() == Some("hpet")
-        && document.may_have_good_tsc()
-        && shared_fixes::has_stopping_hpet(document)
+    by_watchdog && document.clocksource() == Some("hpet") && document.may_have_good_tsc()
 }
 
 /// The list of available clocksources, which does not offer the TSC; `None` if it is unreadable.
@@ -210,7 +229,13 @@ fn unexplained(name: &str, document: &Document) -> Finding {
     };
     // If there is no fix, the log cannot change that.
     if !has_log && !fix.is_impossible() {
-        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then", fix);
+        let read = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'");
+        let condition = if may_blame_stopping_hpet(document) {
+            "if it says nothing of counters that differ:"
+        } else {
+            "then"
+        };
+        fix = read.then_fix(condition, fix);
     }
     let Some(offer) = offer(document) else {
         return offer_unknown(name, fix, document);
@@ -228,11 +253,7 @@ fn unexplained(name: &str, document: &Document) -> Finding {
         .seen_all(failures)
         .fix(fix);
     }
-    let stops = if blames_stopping_hpet(document) {
-        ", which stops in deep idle states on this processor"
-    } else {
-        ""
-    };
+    let stops = may_stop(document);
     let finding = if is_listed {
         Finding::slow(
             Code::Unstable,
@@ -301,6 +322,9 @@ fn fix_for_missing(document: &Document) -> Fix {
     }
     if blames_stopping_hpet(document) {
         return shared_fixes::without_hpet(document);
+    }
+    if may_blame_stopping_hpet(document) {
+        return shared_fixes::check_tsc(document);
     }
     shared_fixes::host_fix(document).unwrap_or_else(|| shared_fixes::trust_tsc(document))
 }

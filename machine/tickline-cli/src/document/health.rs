@@ -77,7 +77,14 @@ impl Health {
         };
         let sentence = format!("{level}: {}.", self.text);
         match self.finding(findings) {
-            Some(finding) if finding.fix.is_impossible() => sentence + " No fix is known.",
+            Some(finding) if finding.fix.is_impossible() => {
+                let code = finding.code;
+                if findings.iter().all(|other| other.fix.is_impossible()) {
+                    format!("{sentence} No fix is known.")
+                } else {
+                    format!("{sentence} No fix is known for {code}; another finding has one.")
+                }
+            }
             Some(_) => format!("{sentence} {fix_hint}"),
             None => sentence,
         }
@@ -89,9 +96,8 @@ mod tests {
     use super::*;
     use crate::document::fix::Fix;
 
-    /// The sentence at this level with one finding of this severity and fix.
-    fn sentence(level: Level, severity: Severity, fix: Fix) -> String {
-        let finding = Finding {
+    fn finding(severity: Severity, fix: Fix) -> Finding {
+        Finding {
             code: "a_code",
             leads_to_tsc: false,
             severity,
@@ -100,12 +106,21 @@ mod tests {
             fix,
             gain_ratio: None,
             who: None,
-        };
+        }
+    }
+
+    /// The sentence at this level with these findings.
+    fn sentence_with(level: Level, findings: &[Finding]) -> String {
         let health = Health {
             level,
             text: "it costs 900 ns".to_owned(),
         };
-        health.sentence(&[finding], "Fix below.")
+        health.sentence(findings, "Fix below.")
+    }
+
+    /// The sentence at this level with one finding of this severity and fix.
+    fn sentence(level: Level, severity: Severity, fix: Fix) -> String {
+        sentence_with(level, &[finding(severity, fix)])
     }
 
     #[test]
@@ -118,6 +133,20 @@ mod tests {
     fn the_sentence_says_that_there_is_no_fix() {
         let found = sentence(Level::Slow, Severity::Slow, Fix::none("why"));
         assert_eq!(found, "SLOW: it costs 900 ns. No fix is known.");
+    }
+
+    /// Symptom: "No fix is known." above the fix of a note.
+    #[test]
+    fn a_finding_without_a_fix_does_not_deny_that_of_another() {
+        let findings = [
+            finding(Severity::Slow, Fix::none("why")),
+            finding(Severity::Note, "do it".into()),
+        ];
+        let found = sentence_with(Level::Slow, &findings);
+        assert_eq!(
+            found,
+            "SLOW: it costs 900 ns. No fix is known for a_code; another finding has one."
+        );
     }
 
     #[test]

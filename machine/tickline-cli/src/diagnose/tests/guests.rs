@@ -2,7 +2,6 @@
 
 use super::given::{good_machine, guest_on, guest_without_tsc, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
-use crate::measure::served_by::ServedBy;
 
 const QEMU_FIX: &str = "QEMU with -cpu host,+invtsc";
 const UNLESS_QEMU: &str = "Firecracker, a cloud's own";
@@ -435,6 +434,22 @@ fn if_it_is_unknown_whether_there_is_a_host_the_fix_names_both() {
     );
 }
 
+/// Xen's dom0 may update its firmware, and looks like a guest. Symptom: the fix for a guest alone.
+#[test]
+fn a_domain_of_xen_without_a_product_gets_the_fix_for_dom0_as_well() {
+    let finding = good_machine()
+        .counters_differ()
+        .clocksource("xen")
+        .offers("xen tsc")
+        .hypervisor_by_cpuid(Some(false))
+        .log(&["[    0.000000] Hypervisor detected: Xen PV"])
+        .first("counters_unsynchronised");
+    finding.fix_has_in_order(
+        "on bare metal: update the firmware",
+        "in a guest: on the host",
+    );
+}
+
 /// Symptom: `tsc=reliable` after a warp, where the fix for the host was known.
 #[test]
 fn a_warp_is_overridden_on_no_host() {
@@ -468,82 +483,6 @@ fn a_warp_is_overridden_on_no_host() {
     }
 }
 
-/// gVisor's own vDSO computes the time from the counters. Symptom: a note.
-#[test]
-fn a_vdso_over_a_hidden_clocksource_steps_back_with_the_counters() {
-    let machine = good_machine()
-        .clocksource_unreadable()
-        .offer_unreadable()
-        .counters_differ();
-    let finding = machine.clone().first("counters_unsynchronised");
-    assert_eq!(finding.severity, Severity::Wrong);
-    let finding = machine
-        .clone()
-        .hypervisor("gvisor")
-        .first("counters_unsynchronised");
-    assert_eq!(finding.severity, Severity::Wrong);
-    finding
-        .says("gVisor keeps time with them")
-        .fix_begins("run the sandbox on a host");
-    let finding = machine
-        .system_call_answers()
-        .finding("counters_unsynchronised");
-    assert_eq!(finding.severity, Severity::Note);
-}
-
-/// gVisor's system calls compute the time from the counters, as its vDSO does. Symptom: a note.
-#[test]
-fn in_gvisor_each_call_steps_back_with_the_counters() {
-    let machine = good_machine()
-        .clocksource_unreadable()
-        .offer_unreadable()
-        .counters_differ()
-        .hypervisor("gvisor");
-    for answerer in [Some(ServedBy::SystemCall), None] {
-        let finding = machine
-            .clone()
-            .answered_by(answerer)
-            .first("counters_unsynchronised");
-        assert_eq!(finding.severity, Severity::Wrong);
-        finding.says("gVisor keeps time with them");
-    }
-}
-
-/// The list may be the host's, from its /sys.
-#[test]
-fn gvisor_is_not_switched_to_a_timer_of_its_host() {
-    let finding = good_machine()
-        .counters_differ()
-        .hypervisor("gvisor")
-        .first("counters_unsynchronised");
-    finding
-        .fix_begins("run the sandbox on a host")
-        .fix_lacks("echo");
-}
-
-/// Symptom: a BIOS update, the setting of QEMU, or the support of a cloud, for a sandbox.
-#[test]
-fn however_gvisor_is_known_its_counters_are_those_of_the_host() {
-    let differ = good_machine()
-        .clocksource_unreadable()
-        .offer_unreadable()
-        .counters_differ();
-    let by_log = differ.clone().log(&["[    0.000000] Starting gVisor..."]);
-    let by_name = differ.clone().hypervisor("gvisor");
-    for machine in [
-        by_log.clone().hypervisor_by_cpuid(Some(false)),
-        by_log.hypervisor("kvm"),
-        differ.kernel("4.19.0-gvisor"),
-        by_name.clone().cloud("google"),
-        by_name.architecture("aarch64"),
-    ] {
-        let finding = machine.first("counters_unsynchronised");
-        finding
-            .says("gVisor keeps time with them")
-            .fix_begins("run the sandbox on a host");
-    }
-}
-
 /// kvm-clock is computed from the same counters.
 #[test]
 fn for_unsynchronised_counters_a_clock_computed_from_them_is_no_cure() {
@@ -552,115 +491,6 @@ fn for_unsynchronised_counters_a_clock_computed_from_them_is_no_cure() {
         .offers("tsc kvm-clock acpi_pm")
         .first("counters_unsynchronised");
     finding.fix_begins("echo acpi_pm");
-}
-
-/// Without a frequency the kernel cannot use the TSC, whatever else it is told.
-#[test]
-fn a_kernel_without_the_tscs_frequency_is_told_it() {
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let no_reference = "tsc: No reference (HPET/PMTIMER) available";
-    for message in [marked, no_reference] {
-        for hypervisor in ["none", "kvm", "bhyve", "other"] {
-            let machine = guest_without_tsc(hypervisor).log(&[message]);
-            machine.clone().assert_no_fix_says("tsc=reliable");
-            let findings = machine.findings();
-            findings[0]
-                .says("could not find out the TSC's frequency")
-                .shows(message)
-                .fix_has("tsc_early_khz=2596120");
-        }
-    }
-    let found = "tsc: Detected 2600.000 MHz processor";
-    let machine = guest_without_tsc("bhyve").log(&[no_reference, found]);
-    machine.first("tsc_missing").fix_lacks("tsc_early_khz");
-}
-
-#[test]
-fn a_kernel_too_old_for_the_parameter_is_named() {
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let with_kernel = |release| {
-        let machine = guest_without_tsc("none").log(&[marked]).kernel(release);
-        machine.findings().remove(0)
-    };
-    with_kernel("5.4.0").fix_has("(with a kernel 5.8 or later: this one is 5.4.0)");
-    with_kernel("5.10.0")
-        .fix_has("(kernel 5.8 or later)")
-        .fix_lacks("this one is");
-}
-
-#[test]
-fn a_guest_may_get_the_frequency_from_its_host() {
-    const BY_CPUID: &str = "or use a host that states the frequency by CPUID";
-    const BY_KVM_CLOCK: &str = "or use a kernel with CONFIG_KVM_GUEST";
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let first = |hypervisor| {
-        guest_without_tsc(hypervisor)
-            .log(&[marked])
-            .findings()
-            .remove(0)
-    };
-    first("none").fix_lacks(BY_CPUID).fix_lacks(BY_KVM_CLOCK);
-    first("bhyve").fix_has(BY_CPUID).fix_lacks(BY_KVM_CLOCK);
-    first("kvm").fix_has(BY_CPUID).fix_has(BY_KVM_CLOCK);
-}
-
-/// QEMU shows no invariant TSC unless it is asked to. Symptom: "none: by CPUID the TSC is not
-/// invariant, so the kernel's doubts are right".
-#[test]
-fn a_guest_without_a_frequency_and_an_invariant_tsc_needs_its_host_or_kvm_clock() {
-    const BY_KVM_CLOCK: &str = "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it \
-        keeps time with kvm-clock";
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let first = |hypervisor| {
-        let machine = guest_without_tsc(hypervisor).log(&[marked]);
-        machine.tsc_not_invariant().first("tsc_unstable")
-    };
-    for hypervisor in ["kvm", "firecracker"] {
-        first(hypervisor)
-            .fix_begins("use a host that shows an invariant TSC and states its frequency")
-            .fix_has(BY_KVM_CLOCK)
-            .fix_lacks("tsc_early_khz");
-    }
-    let finding = first("bhyve");
-    finding
-        .fix_begins("use a host that shows an invariant TSC")
-        .fix_lacks("kvm-clock");
-}
-
-/// Symptom: "the kernel's doubts are right", of a kernel that only lacked the frequency.
-#[test]
-fn on_bare_metal_a_varying_rate_is_not_stated() {
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let machine = guest_without_tsc("none").log(&[marked]);
-    let finding = machine.tsc_not_invariant().first("tsc_unstable");
-    finding
-        .has_no_fix()
-        .fix_has("its rate may vary, so a stated frequency does not help");
-}
-
-#[test]
-fn a_frequency_that_the_hypervisor_states_is_told_to_the_kernel() {
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let machine = guest_without_tsc("kvm").log(&[marked]).with(|document| {
-        let cpuid = document.machine.cpuid.as_mut().expect("CPUID");
-        cpuid.hypervisor_khz = Some(2_400_000);
-    });
-    let finding = machine.first("tsc_unstable");
-    finding
-        .fix_has("boot with tsc_early_khz=2400000")
-        .fix_lacks("use a host that states the frequency");
-}
-
-/// Symptom: "none: the kernel's command line has tsc_early_khz=0 already".
-#[test]
-fn a_stated_frequency_of_0_is_replaced() {
-    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let stated = |word| {
-        let machine = guest_without_tsc("none").log(&[marked]);
-        machine.command_line(word).first("tsc_unstable")
-    };
-    stated("tsc_early_khz=0").fix_has("tsc_early_khz=2596120, in place of `tsc_early_khz=0`");
-    stated("tsc_early_khz=2596120").has_no_fix();
 }
 
 /// A hypervisor may hide from CPUID, but its firmware has a name.

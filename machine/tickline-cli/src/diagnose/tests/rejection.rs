@@ -405,7 +405,9 @@ fn the_last_message_of_the_new_watchdog_may_stand_for_a_warp() {
 fn an_unknown_kernels_watchdog_is_not_ended_before_the_counters_are_compared() {
     let machine = machine_on_hpet_without_tsc().log(&[MARKED_BY_WATCHDOG]);
     let finding = machine.kernel("unknown").first("tsc_watchdog");
-    finding.fix_begins("compare the counters: `tickline warp`");
+    finding
+        .says("for its rate or for counters that differ")
+        .fix_begins("compare the counters: `tickline warp`");
 }
 
 #[test]

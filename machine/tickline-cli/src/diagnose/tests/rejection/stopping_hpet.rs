@@ -3,6 +3,9 @@
 use super::super::given::machine_on_hpet_without_tsc;
 use super::{MARKED_BY_WATCHDOG, MARKED_FOR_SKEW};
 
+const BROKEN: &str = "hpet, which is the broken clock";
+const MAY_STOP: &str = "hpet, which may stop in deep idle states on this processor";
+
 const WHISKEY_LAKE: &str = "Intel(R) Core(TM) i7-8565U CPU @ 1.80GHz";
 
 #[test]
@@ -52,11 +55,34 @@ fn an_hpet_that_stops_is_named_without_a_message_of_the_kernel() {
     ] {
         machine
             .first(code)
-            .says("hpet, which stops in deep idle states on this processor")
+            .says(MAY_STOP)
             .shows("id=203183")
             .fix_has_in_order("echo acpi_pm", "boot with hpet=disable")
             .fix_lacks("tsc=reliable");
     }
+}
+
+/// Symptom: "then echo acpi_pm" after "read why", whatever the log says.
+#[test]
+fn an_unread_log_may_say_that_not_hpet_is_to_blame() {
+    let machine = machine_on_hpet_without_tsc().log_unreadable();
+    let machine = machine.cpu(WHISKEY_LAKE);
+    for release in ["5.3.0", "5.10.0-18-amd64"] {
+        let finding = machine.clone().kernel(release).first("tsc_missing");
+        finding
+            .fix_begins("read why: sudo dmesg")
+            .fix_has_in_order("if it says nothing of counters that differ:", "echo acpi_pm");
+    }
+}
+
+#[test]
+fn an_hpet_that_is_disabled_already_is_not_disabled_again() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let machine = machine.kernel("5.3.0").cpu(WHISKEY_LAKE);
+    let finding = machine.command_line("ro hpet=disable").first("tsc_skew");
+    finding
+        .fix_has_in_order("echo acpi_pm", "use a kernel from 5.4")
+        .fix_lacks("hpet=disable");
 }
 
 /// `doctor --fix` makes the switch that a fix names.
@@ -67,9 +93,66 @@ fn the_fix_for_an_hpet_that_stops_names_the_clock_in_its_place() {
     assert_eq!(finding.fix.clocksource(), Some("acpi_pm"));
 }
 
+/// Symptom: "hpet, which is the broken clock", of a kernel that does not use such an hpet.
+#[test]
+fn the_release_of_the_kernel_tells_whether_it_uses_an_hpet_that_stops() {
+    let with_kernel = |release| {
+        let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+        machine.cpu(WHISKEY_LAKE).kernel(release).first("tsc_skew")
+    };
+    for release in [
+        "4.19.0-27-amd64",
+        "5.3.0-18-generic",
+        "5.4.152",
+        "5.10.46",
+        "5.13.19",
+        "5.14.11",
+    ] {
+        with_kernel(release).says(BROKEN);
+    }
+    for release in [
+        "5.4.153",
+        "5.10.73",
+        "5.10.223-212.873.amzn2.x86_64",
+        "5.14.12-arch1-1",
+        "5.15.0-91-generic",
+    ] {
+        with_kernel(release)
+            .does_not_say(BROKEN)
+            .does_not_say(MAY_STOP)
+            .fix_lacks("hpet=disable");
+    }
+}
+
+/// Debian's 5.10.0-18-amd64 does not state the stable version, and RHEL adds fixes to its 4.18.
+#[test]
+fn if_the_kernel_may_use_no_hpet_that_stops_the_rates_are_compared_first() {
+    for release in [
+        "4.18.0-553.el8_10.x86_64",
+        "5.3.18-150300.59.93-default",
+        "5.4.0-216-generic",
+        "5.10.0-18-amd64",
+        "5.14.0-427.el9.x86_64",
+        "unknown",
+    ] {
+        for message in [MARKED_FOR_SKEW, MARKED_BY_WATCHDOG] {
+            let machine = machine_on_hpet_without_tsc().log(&[message]);
+            let findings = machine.kernel(release).cpu(WHISKEY_LAKE).findings();
+            findings[0]
+                .says(MAY_STOP)
+                .does_not_say(BROKEN)
+                .shows("id=203183")
+                .fix_has_in_order("run `tickline warp` when idle", "if hpet is wrong")
+                .fix_has_in_order("if hpet is wrong", "echo acpi_pm")
+                .fix_has("from 5.15 (or 5.10.73)")
+                .fix_has_in_order("boot with hpet=disable", "if the kernel is right: ");
+            assert_eq!(findings[0].fix.steps(), None, "{release}");
+        }
+    }
+}
+
 #[test]
 fn the_clock_that_a_stopping_hpet_makes_wrong_is_named() {
-    const BROKEN: &str = "hpet, which is the broken clock";
     let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
     let stopping = machine.clone().kernel("5.3.0").cpu(WHISKEY_LAKE);
     stopping.first("tsc_skew").says(BROKEN);
@@ -98,7 +181,7 @@ fn the_first_kernel_without_this_hpet_depends_on_the_present_one() {
     };
     with_kernel("5.3.0").fix_has("a kernel from 5.4 for some of Coffee Lake, from 5.15");
     with_kernel("5.4.0")
-        .fix_has("a kernel from 5.15")
+        .fix_has("a kernel from 5.15 (or 5.10.73)")
         .fix_lacks("Coffee Lake");
 }
 
