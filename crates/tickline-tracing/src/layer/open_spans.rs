@@ -9,17 +9,16 @@
 //! A forked child gives up the locks that threads of its parent held at the fork: see
 //! [`ProcessMutex`]. It does the same with the lock of a slot.
 
-use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::MutexGuard;
-use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
-use crate::layer::process_mutex::{ProcessMutex, TRIES_OF_CHILD, lock_with_retries};
+use crate::layer::process_mutex::{
+    ProcessMutex, TRIES_OF_CHILD, lock_with_retries, spin_then_sleep,
+};
 use crate::layer::slots::Slots;
 use crate::layer::timing::OpenSpan;
 
@@ -88,21 +87,6 @@ impl<T> Slot<T> {
                 .compare_exchange(span, FREE, Ordering::Relaxed, Ordering::Relaxed);
         }
         guard
-    }
-}
-
-/// Waits for a lock that another thread holds for some ns. If the holder was preempted, this thread
-/// sleeps, so that the holder gets the CPU even if its priority is lower.
-#[cold]
-pub(crate) fn spin_then_sleep<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
-    loop {
-        for _ in 0..100 {
-            if let Some(guard) = mutex.try_lock() {
-                return guard;
-            }
-            spin_loop();
-        }
-        thread::sleep(Duration::from_micros(50));
     }
 }
 

@@ -6,11 +6,13 @@
 //! fork; but it would then wait for them at each fork, and deadlock if the thread that forks holds
 //! one.
 
+use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
 /// How often a thread of a forked child tries to take a lock, 50 us apart. Another thread of the
@@ -27,6 +29,21 @@ pub(crate) fn lock_with_retries<G>(tries: u32, lock: impl Fn() -> Option<G>) -> 
         }
         guard
     })
+}
+
+/// Waits for a lock that another thread holds for some ns. If the holder was preempted, this thread
+/// sleeps, so that the holder gets the CPU even if its priority is lower.
+#[cold]
+pub(crate) fn spin_then_sleep<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+    loop {
+        for _ in 0..100 {
+            if let Some(guard) = mutex.try_lock() {
+                return guard;
+            }
+            spin_loop();
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
 }
 
 /// A mutex that ignores poison, and that a forked child gives up.
