@@ -16,9 +16,7 @@ use std::sync::MutexGuard;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
-use crate::layer::process_mutex::{
-    ProcessMutex, TRIES_OF_CHILD, lock_with_retries, spin_then_sleep,
-};
+use crate::layer::process_mutex::{ProcessMutex, TRIES_OF_CHILD, lock_with_retries, spin_then_sleep};
 use crate::layer::slots::Slots;
 use crate::layer::timing::OpenSpan;
 
