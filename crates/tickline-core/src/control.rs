@@ -370,7 +370,7 @@ impl Control {
             ) {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is barring the clock.
-                access.help(&snapshot);
+                readings.help(&snapshot, access.counter, access.reference);
                 continue;
             }
             match self.publish_next(&sampled, &snapshot, access) {

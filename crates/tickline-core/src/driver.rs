@@ -119,7 +119,7 @@ pub struct DrivenClock<S = LineCell> {
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines. Not public, because it also begins and
-    /// concludes judgements, for which a driver needs the lock. Five methods of the clock only call
+    /// settles judgements, for which a driver needs the lock. Five methods of the clock only call
     /// it: a program thus finds [`enable`](Self::enable) beside [`disable`](Self::disable), which
     /// needs the line as well.
     pub(crate) keeper: Keeper,
@@ -459,7 +459,7 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
-        match clock.keeper.conclude(begun, decision, access.as_ref()) {
+        match clock.keeper.settle(begun, decision, access.as_ref()) {
             Some(kind) => driving.permit(kind),
             // The judgement is void.
             None if clock.stage() == Stage::Unjudged => Next::NoIteration(Obstacle::Unjudged),

@@ -173,16 +173,11 @@ pub(crate) struct Access<'a, S, C, R> {
 }
 
 impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
-    /// Calls [`Readings::help`].
-    pub(crate) fn help(&self, snapshot: &Snapshot) {
-        let readings = self.shared.readings();
-        readings.help(snapshot, self.counter, self.reference);
-    }
-
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
     pub(crate) fn retire_line(&self, line: &Snapshot) {
-        if let Some(replacing) = self.shared.readings().announce(line) {
-            self.help(&replacing);
+        let readings = self.shared.readings();
+        if let Some(replacing) = readings.announce(line) {
+            readings.help(&replacing, self.counter, self.reference);
         }
     }
 }

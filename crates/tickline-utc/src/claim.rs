@@ -45,10 +45,10 @@ impl Extrapolation {
         let shifted = elapsed << (64 - SLOPE_BITS);
         // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of_report`). A slope is at
         // most 1.2 times the one by which `valid` was computed (`MAX_RATE_PPB`).
-        let Interval { least, greatest } = self
+        let Interval { min, max } = self
             .slopes
             .map(|slope| ((u128::from(shifted) * u128::from(slope)) >> 64) as i64);
-        Some(Interval::between(least, greatest + 1))
+        Some(Interval::between(min, max + 1))
     }
 
     /// The time from the claim to `raw_ns`, ns, also after its end.
@@ -129,8 +129,8 @@ impl Claim {
             UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
         };
         Some(UtcReading {
-            earliest: time(self.utc_ns.least, elapsed_ns.least),
-            latest: time(self.utc_ns.greatest, elapsed_ns.greatest),
+            earliest: time(self.utc_ns.min, elapsed_ns.min),
+            latest: time(self.utc_ns.max, elapsed_ns.max),
             tai_offset_s: self.tai_offset_s,
             source: self.source?,
         })
@@ -146,16 +146,16 @@ impl Claim {
         [
             counter.start,
             counter.valid,
-            counter.slopes.least,
-            counter.slopes.greatest,
+            counter.slopes.min,
+            counter.slopes.max,
             self.marker,
-            self.utc_ns.least.cast_unsigned(),
-            self.utc_ns.greatest.cast_unsigned(),
+            self.utc_ns.min.cast_unsigned(),
+            self.utc_ns.max.cast_unsigned(),
             source | tai << 16,
             raw.start,
             raw.valid,
-            raw.slopes.least,
-            raw.slopes.greatest,
+            raw.slopes.min,
+            raw.slopes.max,
             self.suspended_ns.cast_unsigned(),
             self.failure.to_word(),
         ]
@@ -222,7 +222,7 @@ mod tests {
                 slopes.map(|slope| u128::from(elapsed) * u128::from(slope) / (1 << SLOPE_BITS));
             proptest::prop_assert_eq!(
                 elapsed_ns(elapsed).unwrap().map(|ns| u128::try_from(ns).unwrap()),
-                Interval::between(whole_ns.least, whole_ns.greatest + 1)
+                Interval::between(whole_ns.min, whole_ns.max + 1)
             );
             proptest::prop_assert_eq!(elapsed_ns(elapsed + 1), None);
         }

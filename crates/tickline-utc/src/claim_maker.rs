@@ -207,7 +207,7 @@ impl ClaimMaker {
 
     /// The longest time that `ticks` of the counter take, ns; `None` if its rate is unknown.
     pub(crate) fn longest_ns(&self, ticks: u64) -> Option<i64> {
-        let fastest = u128::from(self.rate.slopes?.greatest);
+        let fastest = u128::from(self.rate.slopes?.max);
         Some(i64::try_from((u128::from(ticks) * fastest) >> SLOPE_BITS).unwrap_or(i64::MAX))
     }
 
@@ -242,7 +242,7 @@ impl ClaimMaker {
             by_raw: Extrapolation {
                 start: moment.raw_ns.cast_unsigned(),
                 valid: valid_raw_ns,
-                slopes: Interval::between(slopes.least, slopes.greatest + 1),
+                slopes: Interval::between(slopes.min, slopes.max + 1),
             },
             suspended_ns: moment.suspended_ns,
             marker: moment.marker,
@@ -261,19 +261,15 @@ impl ClaimMaker {
             return Extrapolation::default();
         };
         let rates_ppb = report.rates_ppb;
-        let valid_ticks = u64::try_from(
-            (u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(slopes.greatest.max(1)),
-        );
+        let fastest = u128::from(slopes.max.max(1));
+        let valid_ticks = u64::try_from((u128::from(valid_raw_ns) << SLOPE_BITS) / fastest);
         Extrapolation {
             start,
             valid: valid_ticks.unwrap_or(MAX_VALID).min(MAX_VALID),
             // The rates are multiplied: a sum lacks their product, 0.5 ppb at 500 and 1 ppm.
             slopes: Interval {
-                least: plus_ppb(plus_ppb(slopes.least, rates_ppb.least), -WANDER_PPB),
-                greatest: plus_ppb(
-                    plus_ppb(slopes.greatest, rates_ppb.greatest) + 1,
-                    WANDER_PPB,
-                ) + 1,
+                min: plus_ppb(plus_ppb(slopes.min, rates_ppb.min), -WANDER_PPB),
+                max: plus_ppb(plus_ppb(slopes.max, rates_ppb.max) + 1, WANDER_PPB) + 1,
             },
         }
     }
@@ -283,12 +279,12 @@ impl ClaimMaker {
     fn until_leap(&mut self, report: &Report, utc_ns: Interval<i64>) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.
-            self.leap_at_ns = Some((utc_ns.least.div_euclid(DAY_NS) + 1) * DAY_NS);
+            self.leap_at_ns = Some((utc_ns.min.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
         let Some(leap_at_ns) = self.leap_at_ns else {
             return Ok(i64::MAX);
         };
-        if utc_ns.least > leap_at_ns + LEAP_MARGIN_NS {
+        if utc_ns.min > leap_at_ns + LEAP_MARGIN_NS {
             // The next claim does not continue the last one, because the day had a second more or
             // less. And not every daemon has applied the leap second (chrony.conf(5), `leapsecmode
             // ignore`).
@@ -296,7 +292,7 @@ impl ClaimMaker {
             self.history.disrupt();
             return Err(UtcUnknown::Disrupted);
         }
-        let left_ns = leap_at_ns - LEAP_MARGIN_NS - utc_ns.greatest;
+        let left_ns = leap_at_ns - LEAP_MARGIN_NS - utc_ns.max;
         if left_ns > 0 {
             Ok(left_ns)
         } else {
@@ -318,8 +314,8 @@ fn utc_at(moment: &Moment, report: &Report) -> Result<Interval<i64>, Unbounded> 
     let utc_ns = Interval::at(moment.realtime_ns)
         .plus(report.offset_ns)
         .widened_by(moment.width_ns);
-    let slowest_ppb = report.rates_ppb.least;
-    let fastest_ppb = report.rates_ppb.greatest;
+    let slowest_ppb = report.rates_ppb.min;
+    let fastest_ppb = report.rates_ppb.max;
     if utc_ns.width() < 0 {
         return Err(Unbounded::by_crossed_times(utc_ns.width()));
     }
@@ -331,11 +327,11 @@ fn utc_at(moment: &Moment, report: &Report) -> Result<Interval<i64>, Unbounded> 
     }
     // BOUND: a day can be added, since the times are far enough from the ends of the range. The
     // rates are near 1 and in order.
-    if utc_ns.least < MIN_TIME_NS {
-        return Err(Unbounded::by_time(utc_ns.least));
+    if utc_ns.min < MIN_TIME_NS {
+        return Err(Unbounded::by_time(utc_ns.min));
     }
-    if utc_ns.greatest > MAX_TIME_NS {
-        return Err(Unbounded::by_time(utc_ns.greatest));
+    if utc_ns.max > MAX_TIME_NS {
+        return Err(Unbounded::by_time(utc_ns.max));
     }
     let farthest_ppb = if slowest_ppb.unsigned_abs() > fastest_ppb.unsigned_abs() {
         slowest_ppb

@@ -42,8 +42,8 @@ impl PastClaim {
     fn is_repeated_by(&self, utc_ns: Interval<i64>, raw_ns: i64) -> bool {
         let since_ns = self.claim.by_raw.between_ns(raw_ns);
         let reached_ns = |end_ns: i64| Interval::around(end_ns, self.tolerance_ns).plus(since_ns);
-        utc_ns.least <= reached_ns(self.claim.utc_ns.least).greatest
-            && utc_ns.greatest >= reached_ns(self.claim.utc_ns.greatest).least
+        utc_ns.min <= reached_ns(self.claim.utc_ns.min).max
+            && utc_ns.max >= reached_ns(self.claim.utc_ns.max).min
     }
 }
 

@@ -4,21 +4,21 @@
 /// range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Interval<T> {
-    pub(crate) least: T,
-    pub(crate) greatest: T,
+    pub(crate) min: T,
+    pub(crate) max: T,
 }
 
 impl<T> Interval<T> {
-    pub(crate) const fn between(least: T, greatest: T) -> Self {
-        Self { least, greatest }
+    pub(crate) const fn between(min: T, max: T) -> Self {
+        Self { min, max }
     }
 
     /// The interval of the values of `function`, which must not decrease.
     #[inline]
     pub(crate) fn map<U>(self, function: impl Fn(T) -> U) -> Interval<U> {
         Interval {
-            least: function(self.least),
-            greatest: function(self.greatest),
+            min: function(self.min),
+            max: function(self.max),
         }
     }
 }
@@ -31,14 +31,14 @@ impl<T: Copy + Ord> Interval<T> {
 
     /// Whether the two have a value in common.
     pub(crate) fn overlaps(self, other: Self) -> bool {
-        self.least <= other.greatest && other.least <= self.greatest
+        self.min <= other.max && other.min <= self.max
     }
 
     /// The smallest interval that contains both.
     pub(crate) fn hull(self, other: Self) -> Self {
         Self {
-            least: self.least.min(other.least),
-            greatest: self.greatest.max(other.greatest),
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
         }
     }
 }
@@ -52,30 +52,30 @@ impl Interval<i64> {
     /// Moves both ends outwards by `margin`.
     pub(crate) const fn widened_by(self, margin: i64) -> Self {
         Self {
-            least: self.least.saturating_sub(margin),
-            greatest: self.greatest.saturating_add(margin),
+            min: self.min.saturating_sub(margin),
+            max: self.max.saturating_add(margin),
         }
     }
 
     /// The sums of a value of the one and a value of the other.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
-            least: self.least.saturating_add(other.least),
-            greatest: self.greatest.saturating_add(other.greatest),
+            min: self.min.saturating_add(other.min),
+            max: self.max.saturating_add(other.max),
         }
     }
 
     /// The differences between a value of the one and a value of the other.
     pub(crate) const fn minus(self, other: Self) -> Self {
         Self {
-            least: self.least.saturating_sub(other.greatest),
-            greatest: self.greatest.saturating_sub(other.least),
+            min: self.min.saturating_sub(other.max),
+            max: self.max.saturating_sub(other.min),
         }
     }
 
     /// The distance between the ends; negative if no value is in the interval.
     pub(crate) const fn width(self) -> i64 {
-        self.greatest.saturating_sub(self.least)
+        self.max.saturating_sub(self.min)
     }
 }
 

@@ -50,8 +50,8 @@ impl CounterRate {
         // A jump of the counter would look like another rate. And a kernel may measure a suspend of
         // less than a second as 0: the counter then ran on, and no clock did.
         let near = Interval {
-            least: plus_ppb(slopes.least, -WANDER_PPB),
-            greatest: plus_ppb(slopes.greatest, WANDER_PPB),
+            min: plus_ppb(slopes.min, -WANDER_PPB),
+            max: plus_ppb(slopes.max, WANDER_PPB),
         };
         let continues = self.slopes.is_none_or(|last| last.overlaps(near));
         if !continues {
@@ -135,8 +135,8 @@ fn slopes_between(base: &Moment, moment: &Moment) -> Option<Interval<u64>> {
     };
     let elapsed_ns = Interval::around(elapsed_ns, tolerance_ns);
     Some(Interval {
-        least: slope(elapsed_ns.least)?,
-        greatest: slope(elapsed_ns.greatest)? + 1,
+        min: slope(elapsed_ns.min)?,
+        max: slope(elapsed_ns.max)? + 1,
     })
 }
 

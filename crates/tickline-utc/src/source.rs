@@ -209,8 +209,8 @@ fn widen(before: &Moment, after: &Moment, answer: SourceAnswer) -> Option<Source
             i64::try_from(request_ns).unwrap_or(i64::MAX)
         };
         let moved_ns = i128::from(moved_ns);
-        let less_ns = widening_ns(report.rates_ppb.least.saturating_neg(), moved_ns);
-        let more_ns = widening_ns(report.rates_ppb.greatest, -moved_ns);
+        let less_ns = widening_ns(report.rates_ppb.min.saturating_neg(), moved_ns);
+        let more_ns = widening_ns(report.rates_ppb.max, -moved_ns);
         Report {
             offset_ns: report.offset_ns.plus(Interval::between(-less_ns, more_ns)),
             request_ns: report.request_ns.saturating_add(less_ns.max(more_ns)),

@@ -112,9 +112,7 @@ fn run(
             engine.calibrate_cpus(&mut calibrations, sleep)
         } else {
             engine.leave_per_cpu();
-            engine
-                .iterate(Cadence::Scheduled)
-                .map(|iteration| iteration.next_in_ns)
+            engine.iterate(Cadence::Scheduled)
         };
         let Some(wait_ns) = reviews.review_if_due(engine, iterated) else {
             continue;
@@ -222,10 +220,7 @@ mod tests {
         let interval_ns = engine.interval_ns();
         let mut reviews = Reviews::default();
         let _held = engine.clock.lock(sys::lock_token()).expect("a free lock");
-        let mut wait_ns = || {
-            let iteration = engine.iterate(Cadence::Scheduled);
-            reviews.review_if_due(&engine, iteration.map(|iteration| iteration.next_in_ns))
-        };
+        let mut wait_ns = || reviews.review_if_due(&engine, engine.iterate(Cadence::Scheduled));
         for doublings in 0..100 {
             let doubled_ns = MIN_INTERVAL_NS.saturating_mul(1 << doublings.min(20));
             assert_eq!(wait_ns(), Some(doubled_ns.min(interval_ns)));
@@ -256,8 +251,7 @@ mod tests {
         engine.disable();
         let mut reviews = Reviews::default();
         let iterated = engine.iterate(Cadence::Scheduled);
-        let next_in_ns = iterated.map(|iteration| iteration.next_in_ns);
-        let wait_ns = reviews.review_if_due(&engine, next_in_ns);
+        let wait_ns = reviews.review_if_due(&engine, iterated);
         assert!(
             !reviews.comparison_thread.is_running(),
             "its result would come earlier"

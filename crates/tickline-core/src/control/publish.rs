@@ -454,7 +454,7 @@ impl Control {
             // risen since, or the clock may have been barred.
             let mut left = readings.cell.snapshot();
             while left.state.phase() == Phase::FirstPublication {
-                access.help(&left);
+                readings.help(&left, counter, reference);
                 left = readings.cell.snapshot();
             }
         }

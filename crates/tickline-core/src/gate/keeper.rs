@@ -4,7 +4,7 @@
 //! Several threads may at the same time switch the counter off and on, ask for a judgement, and
 //! judge. The keeper puts their actions in order. It makes no verdict: [`judge`](super::judge)
 //! does, by the facts. The holder of the clock's lock begins a judgement, and gets a
-//! [`Ticket`](crate::driver::Ticket), which has the word with which it begins. The steps are:
+//! [`Ticket`](crate::driver::Ticket), which keeps the word as it was then. The steps are:
 //!
 //! ```text
 //! facts -> verdicts -> grounds -> decision -> settle -> permit
@@ -362,9 +362,9 @@ impl Keeper {
         })
     }
 
-    /// Bars or unbars the clock as `decision` says. Returns the kind of line for which the holder
-    /// of the lock may run an iteration.
-    pub(crate) fn conclude<S: StateCell>(
+    /// Settles the judgement: bars or unbars the clock as `decision` says. Returns the kind of line
+    /// for which the holder of the lock may run an iteration.
+    pub(crate) fn settle<S: StateCell>(
         &self,
         begun: BegunJudgement,
         decision: Decision,

@@ -1,6 +1,6 @@
 //! Models of the keeper: threads switch the counter off and on, or ask for a judgement by new
-//! facts, while the holder of the clock's lock judges and runs iterations. The models assert the
-//! conclusions from the rules of `gate::keeper`. Its tests cover other changes at each moment of a
+//! facts, while the holder of the clock's lock judges and runs iterations. The models assert what
+//! follows from the rules of `gate::keeper`. Its tests cover other changes at each moment of a
 //! judgement.
 
 use core::num::NonZeroU32;
@@ -73,7 +73,7 @@ impl KeptClock {
         };
         let kind = self
             .scene
-            .with_access(|access| self.keeper.conclude(begun, decision, Some(access)));
+            .with_access(|access| self.keeper.settle(begun, decision, Some(access)));
         assert!(
             kind.is_none_or(|kind| kind == judged),
             "judged for {judged:?}, admitted for {kind:?}"
@@ -107,7 +107,7 @@ impl KeptClock {
 
     /// Checks the clock after the last change, by two iterations: the first may find a clock that
     /// was barred late.
-    fn settle(&self, seen: &Coverage) {
+    fn check_end(&self, seen: &Coverage) {
         self.scene.time.pass(13_000);
         let first = self.serve();
         let second = self.serve();
@@ -173,7 +173,7 @@ fn no_reading_uses_a_counter_that_is_switched_off_during_a_judgement() {
             });
             switch.join().unwrap();
             assert_eq!(judged.keeper.stage(), Stage::Disabled);
-            judged.settle(seen);
+            judged.check_end(seen);
         },
     );
 }
@@ -198,7 +198,7 @@ fn a_clock_that_is_switched_on_during_a_judgement_is_unbarred() {
         if judged.keeper.stage() == Stage::Open && judged.scene.clock.cell().load().is_barred() {
             seen.saw("late");
         }
-        judged.settle(seen);
+        judged.check_end(seen);
         let disabled = judged.keeper.stage() == Stage::Disabled;
         assert_eq!(judged.scene.clock.cell().load().is_published(), !disabled);
     });
@@ -217,7 +217,7 @@ fn a_fact_that_changes_during_a_judgement_closes_its_gate() {
         });
         judged.serve();
         setter.join().unwrap();
-        judged.settle(seen);
+        judged.check_end(seen);
         assert_eq!(judged.keeper.stage(), Stage::Closed);
     });
 }
@@ -259,7 +259,7 @@ pub(super) fn judge_without_line(
 ) -> Option<LineKind> {
     let time = Time::new(0, 0);
     let begun = keeper.begin_if_due(&time.view(WRITER_TICKS))?;
-    keeper.conclude(
+    keeper.settle(
         begun,
         judge(),
         None::<&Access<'_, LineCell, View<'_>, View<'_>>>,

@@ -9,19 +9,14 @@
 //! A forked child gives up the locks that threads of its parent held at the fork: see
 //! [`ProcessMutex`]. It does the same with the lock of a slot.
 
-use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
-#[cfg(all(unix, feature = "trace-file"))]
-use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::MutexGuard;
-#[cfg(all(unix, feature = "trace-file"))]
-use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
-use crate::layer::process_mutex::{ProcessMutex, TRIES_OF_CHILD, lock_with_retries};
+use crate::layer::process_mutex::{ProcessMutex, TRIES_OF_CHILD, lock_with_retries, spin};
 use crate::layer::slots::Slots;
 use crate::layer::timing::OpenSpan;
 
@@ -100,30 +95,6 @@ impl<T> Slot<T> {
                 .compare_exchange(span, FREE, Ordering::Relaxed, Ordering::Relaxed);
         }
         guard
-    }
-}
-
-/// Tries to take a lock that another thread holds for some ns. If the holder was preempted, the
-/// caller sleeps, so that the holder gets the CPU even if its priority is lower.
-fn spin<T>(mutex: &SpinMutex<T>) -> Option<SpinMutexGuard<'_, T>> {
-    (0..100).find_map(|_| {
-        let guard = mutex.try_lock();
-        if guard.is_none() {
-            spin_loop();
-        }
-        guard
-    })
-}
-
-/// Waits for a lock that another thread holds for some ns.
-#[cfg(all(unix, feature = "trace-file"))]
-#[cold]
-pub(crate) fn spin_then_sleep<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
-    loop {
-        if let Some(guard) = spin(mutex) {
-            return guard;
-        }
-        thread::sleep(Duration::from_micros(50));
     }
 }
 

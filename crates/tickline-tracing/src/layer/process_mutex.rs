@@ -11,11 +11,13 @@
 //! for microseconds, in which the only system calls are the allocator's, and taking note of the
 //! holder would cost more than the lock.
 
+use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
 /// How often a thread of a forked child tries to take a lock, 50 us apart. Another thread of the
@@ -32,6 +34,30 @@ pub(crate) fn lock_with_retries<G>(tries: u32, lock: impl Fn() -> Option<G>) -> 
         }
         guard
     })
+}
+
+/// Tries to take a lock that another thread holds for some ns.
+pub(crate) fn spin<T>(mutex: &SpinMutex<T>) -> Option<SpinMutexGuard<'_, T>> {
+    (0..100).find_map(|_| {
+        let guard = mutex.try_lock();
+        if guard.is_none() {
+            spin_loop();
+        }
+        guard
+    })
+}
+
+/// Waits for a lock that another thread holds for some ns. If the holder was preempted, this thread
+/// sleeps, so that the holder gets the CPU even if its priority is lower.
+#[cfg(all(unix, feature = "trace-file"))]
+#[cold]
+pub(crate) fn spin_then_sleep<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+    loop {
+        if let Some(guard) = spin(mutex) {
+            return guard;
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
 }
 
 /// A mutex that ignores poison, and that a forked child gives up.

@@ -9,8 +9,7 @@ use std::path::Path;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::process_token;
 
-use crate::layer::open_spans::spin_then_sleep;
-use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
+use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries, spin_then_sleep};
 use crate::trace::capture::black_box::check_has_no_rings;
 use crate::trace::sys::file_number::FileNumber;
 

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -557,7 +556,12 @@ fn prometheus_gets_no_empty_pair_of_braces_without_labels() {
 }
 
 #[test]
+#[cfg(unix)]
 fn promtool_accepts_the_text() {
+    use std::process::Command;
+
+    use tickline_observe::skip;
+
     let unlabelled = labelled(&[]);
     counted(unlabelled.clone(), || drop(info_span!("work")));
     let file = NamedTempFile::new().unwrap();
@@ -570,7 +574,7 @@ fn promtool_accepts_the_text() {
         .stdin(stdin)
         .output()
     else {
-        return eprintln!("SKIPPED: there is no promtool (Debian's package prometheus)");
+        return skip("there is no promtool (Debian's package prometheus)");
     };
     assert_eq!(
         (

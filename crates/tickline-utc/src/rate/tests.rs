@@ -134,8 +134,7 @@ fn a_rate_follows_the_counter() {
                 .slopes
                 .map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
             assert!(
-                second == 0
-                    || (elapsed_ns.least..=elapsed_ns.greatest + 1).contains(&1_000_000_000),
+                second == 0 || (elapsed_ns.min..=elapsed_ns.max + 1).contains(&1_000_000_000),
                 "{second} s"
             );
         }
@@ -159,10 +158,10 @@ fn the_rates_of_a_claim_are_multiplied() {
         Interval::between(tick(999_999_900), tick(1_000_000_100) + 1)
     );
     let billion = 1_000_000_000_u128;
-    let greatest = slopes.greatest * (billion + 500_000) * (billion + 1_000) / billion / billion;
-    let least = slopes.least * (billion + 498_000) * (billion - 1_000) / billion / billion;
-    assert!((greatest..greatest + 4).contains(&claim.by_counter.slopes.greatest.into()));
-    assert!((least - 4..=least).contains(&claim.by_counter.slopes.least.into()));
+    let max = slopes.max * (billion + 500_000) * (billion + 1_000) / billion / billion;
+    let min = slopes.min * (billion + 498_000) * (billion - 1_000) / billion / billion;
+    assert!((max..max + 4).contains(&claim.by_counter.slopes.max.into()));
+    assert!((min - 4..=min).contains(&claim.by_counter.slopes.min.into()));
 }
 
 #[test]

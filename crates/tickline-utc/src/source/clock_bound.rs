@@ -288,11 +288,11 @@ impl Segment {
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The time of 2^48 ticks by the daemon, against `CLOCK_MONOTONIC_RAW`.
         let utc = in_ns(1 << SLOPE_BITS)?;
-        let raw = i128::from(slopes.least);
+        let raw = i128::from(slopes.min);
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // The uncertainty of that rate.
-        let width = u128::from(slopes.greatest.saturating_sub(slopes.least));
-        let slowest = u128::from(slopes.least.max(1));
+        let width = u128::from(slopes.max.saturating_sub(slopes.min));
+        let slowest = u128::from(slopes.min.max(1));
         let unsure_ppb = i64::try_from(width * 2_000_000_000 / slowest).ok()?;
         let drift_ppb = fields
             .drift_ppb

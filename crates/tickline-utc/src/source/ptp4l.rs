@@ -489,8 +489,8 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
             ns,
             utc_ns,
             offset_ns: Interval {
-                least: utc_ns.checked_sub(latest_ns)?,
-                greatest: utc_ns.checked_sub(earliest_ns)?,
+                min: utc_ns.checked_sub(latest_ns)?,
+                max: utc_ns.checked_sub(earliest_ns)?,
             },
             error_ns: clock.error_ns,
         })

@@ -18,14 +18,14 @@ impl Engine {
         sleep: &StoppableSleep,
     ) -> Result<u64, Obstacle> {
         let Ok(cpu_lines) = self.cpu_lines_or_new() else {
-            return self
-                .iterate(Cadence::Scheduled)
-                .map(|iteration| iteration.next_in_ns);
+            return self.iterate(Cadence::Scheduled);
         };
         self.clock.set_line_kind(LineKind::PerCpu);
         let permit = match self.ask() {
             Next::CalibrateCpus(permit) => permit,
-            next => return Err(self.record_obstacle(&next)),
+            Next::NoIteration(obstacle) => return Err(self.record_obstacle(obstacle)),
+            // Another thread has changed the kind of lines.
+            _ => return Err(self.record_obstacle(Obstacle::Unjudged)),
         };
         self.end_refusals();
         Ok(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))

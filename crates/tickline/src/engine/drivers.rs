@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::control::{Cadence, Iteration};
+use tickline_core::control::Cadence;
 use tickline_core::driver::{Next, Obstacle};
 use tickline_core::reference::Reference;
 use tickline_core::shared::SlowReading;
@@ -62,17 +62,18 @@ impl Engine {
         if self.backend.is_some() {
             return self.interval_ns(); // there is no control loop
         }
-        let mut iteration = self.iterate(Cadence::Scheduled);
-        let is_driver = iteration.is_ok() && self.driver() == Some(Driver::Manual);
+        let mut iterated = self.iterate(Cadence::Scheduled);
+        let is_driver = iterated.is_ok() && self.driver() == Some(Driver::Manual);
         if is_driver && self.clock.count_iteration() && self.review() {
-            iteration = self.iterate(Cadence::Scheduled);
+            iterated = self.iterate(Cadence::Scheduled);
         }
-        iteration.map_or(self.interval_ns(), |iteration| iteration.next_in_ns)
+        iterated.unwrap_or(self.interval_ns())
     }
 
     /// Runs an iteration of the common line's control loop, and a second one after a first
-    /// publication. Otherwise returns the obstacle. Waits for no thread, and preserves `errno`.
-    pub(crate) fn iterate(&self, cadence: Cadence) -> Result<Iteration, Obstacle> {
+    /// publication. Returns the time until the next iteration is due, ns; if none could run, the
+    /// obstacle. Waits for no thread, and preserves `errno`.
+    pub(crate) fn iterate(&self, cadence: Cadence) -> Result<u64, Obstacle> {
         let _errno = sys::PreserveErrno::new();
         let mut next = self.ask();
         loop {
@@ -82,8 +83,10 @@ impl Engine {
                     let os_clock = self.probed_os_clock();
                     permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
                 }
-                (Next::Rest(iteration), _) => return Ok(iteration),
-                (next, _) => return Err(self.record_obstacle(&next)),
+                (Next::Rest(iteration), _) => return Ok(iteration.next_in_ns),
+                (Next::NoIteration(obstacle), _) => return Err(self.record_obstacle(obstacle)),
+                // Another thread has changed the kind of lines.
+                (_, _) => return Err(self.record_obstacle(Obstacle::Unjudged)),
             };
         }
     }
@@ -103,17 +106,9 @@ impl Engine {
             .try_lock(sys::lock_token(), Collector::discard_facts)
     }
 
-    /// Records that a driver runs no iteration of its kind of line, and returns why. A closed gate
-    /// is no refusal.
-    pub(super) fn record_obstacle(&self, next: &Next<'_>) -> Obstacle {
-        let obstacle = match next {
-            Next::NoIteration(obstacle) => *obstacle,
-            // `ask` leaves no judgement, and a rest is no refusal. So the kind of lines is another
-            // one, by another thread.
-            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) | Next::Rest(_) => {
-                Obstacle::Unjudged
-            }
-        };
+    /// Records that a driver runs no iteration of its kind of line, and returns the obstacle. A
+    /// closed gate is no refusal.
+    pub(super) fn record_obstacle(&self, obstacle: Obstacle) -> Obstacle {
         match obstacle {
             Obstacle::GateClosed => self.end_refusals(),
             _ => self.record_refusal(),

@@ -1,8 +1,8 @@
 //! The registration of a clock's thread, and the recent time that the thread stores.
 //!
 //! A thread is registered by an id before it starts, and ends when another thread, or none, is
-//! registered. Its handle is then being dropped, or is lost, because the thread that was to keep
-//! the handle was killed in a start or a drop.
+//! registered. Then its handle is being dropped. Or the handle is lost, because a filter has killed
+//! the thread that was starting or dropping it.
 //!
 //! The thread counts as running once it has begun: from then on its death is noticed. It may be
 //! killed before, or never be made, because a filter kills the thread that starts it.

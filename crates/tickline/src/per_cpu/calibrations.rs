@@ -18,8 +18,6 @@ pub(crate) struct CpuCalibrations {
     pub(super) cpus: Vec<Option<Box<CpuControl>>>,
     /// The CPU with which the next pass begins, if it is due.
     pub(super) first: u32,
-    /// Whether a calibration of this pass was woken because the OS clock was set.
-    pub(super) was_woken_by_clock_set: bool,
 }
 
 impl CpuCalibrations {
@@ -53,6 +51,7 @@ impl CpuCalibrations {
         // line.
         let ids = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
         let mut first = None;
+        let mut woken = WakeCause::Timeout;
         for cpu in (self.first..ids).chain(0..self.first) {
             let control = &mut self.cpus[cpu as usize];
             let record = &cpu_lines.records[cpu as usize];
@@ -85,14 +84,20 @@ impl CpuCalibrations {
                 first.get_or_insert(cpu);
                 match calibrate(control, cpu, cpu_lines, &pass, &mut affinity, sleep) {
                     WakeCause::Timeout => {}
-                    WakeCause::ClockSet => self.was_woken_by_clock_set = true,
+                    WakeCause::ClockSet => woken = WakeCause::ClockSet,
                     WakeCause::Stopped => break,
                 }
             }
             next_ns = next_ns.min(control.due_ns());
         }
         self.first = first.map_or(self.first, |cpu| cpu + 1);
-        if core::mem::take(&mut self.was_woken_by_clock_set) {
+        self.wait_after_pass_ns(woken, next_ns)
+    }
+
+    /// The time until the next pass, ns, after one whose waits were ended by `woken`. `next_ns` is
+    /// the time at which the next CPU is due. If the OS clock was set, makes every CPU due.
+    pub(super) fn wait_after_pass_ns(&mut self, woken: WakeCause, next_ns: i64) -> u64 {
+        if woken == WakeCause::ClockSet {
             self.force_due();
             return MIN_INTERVAL_NS;
         }

@@ -14,7 +14,7 @@ use super::calibrations::CpuCalibrations;
 use super::*;
 use crate::engine::Engine;
 use crate::settings::{Driver, Settings};
-use crate::sys::{AffinityGuard, CpuMask, StoppableSleep};
+use crate::sys::{AffinityGuard, CpuMask, StoppableSleep, WakeCause};
 use crate::testing::skip;
 use crate::thread::ClockThread;
 
@@ -154,13 +154,22 @@ fn a_cpu_that_was_given_up_is_not_awaited() {
 
 #[test]
 fn a_pass_that_a_set_clock_has_woken_is_followed_at_once() {
+    let mut calibrations = CpuCalibrations::default();
+    let wait_ns = calibrations.wait_after_pass_ns(WakeCause::ClockSet, i64::MAX);
+    assert_eq!(wait_ns, MIN_INTERVAL_NS);
+}
+
+#[test]
+fn a_pass_that_a_set_clock_has_woken_makes_every_cpu_due() {
     let clock = new_clock();
     let Some(mut passes) = Passes::new(&clock) else {
         return;
     };
     passes.run();
-    passes.calibrations.was_woken_by_clock_set = true;
-    assert_eq!(passes.run(), MIN_INTERVAL_NS);
+    let calibrations = &mut passes.calibrations;
+    _ = calibrations.wait_after_pass_ns(WakeCause::ClockSet, i64::MAX);
+    let mut calibrated = calibrations.cpus.iter().flatten();
+    assert!(calibrated.all(|control| control.due_ns() == i64::MIN));
 }
 
 #[test]

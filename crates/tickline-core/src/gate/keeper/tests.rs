@@ -142,14 +142,14 @@ impl Kept {
         self.keeper.begin_if_due(&FnClock(|| now_ns))
     }
 
-    fn conclude(&self, begun: BegunJudgement, decision: Decision) -> Option<LineKind> {
-        self.keeper.conclude(begun, decision, Some(&self.access()))
+    fn settle(&self, begun: BegunJudgement, decision: Decision) -> Option<LineKind> {
+        self.keeper.settle(begun, decision, Some(&self.access()))
     }
 
     /// Judges the gates if that is due at `now_ns`. Returns whether the clock is unbarred after
     /// that.
     fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Decision) -> bool {
-        let judged = || self.conclude(self.begin_if_due(now_ns)?, judge());
+        let judged = || self.settle(self.begin_if_due(now_ns)?, judge());
         let kind = self.keeper.usable_line_kind().or_else(judged);
         let may_iterate = kind.is_some();
         assert_eq!(
@@ -174,7 +174,7 @@ impl Kept {
     fn review(&self, decision: Decision) -> bool {
         let begun = self.keeper.begin_review();
         begun.is_some_and(|begun| {
-            self.conclude(begun, decision);
+            self.settle(begun, decision);
             true
         })
     }
@@ -268,7 +268,7 @@ fn readers_keep_their_lines_while_a_forked_child_judges() {
 fn a_forked_child_that_finds_a_gate_closed_takes_its_readers_lines() {
     for (_, kept) in open_clocks() {
         let begun = kept.begin_if_due(0).expect("the next holder judges");
-        assert_eq!(kept.conclude(begun, FOR_GOOD), None);
+        assert_eq!(kept.settle(begun, FOR_GOOD), None);
         assert_eq!(kept.keeper.usable_line_kind(), None);
     }
 }
@@ -279,7 +279,7 @@ fn an_enable_during_a_forked_childs_judgement_voids_nothing() {
         let begun = kept.begin_if_due(0).expect("the next holder judges");
         (0..2).for_each(|_| kept.keeper.enable());
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
     }
 }
 
@@ -291,7 +291,7 @@ fn an_enable_during_a_review_voids_nothing() {
         let begun = kept.keeper.begin_review().expect("judged before");
         (0..2).for_each(|_| kept.keeper.enable());
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind), "meanwhile");
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind), "afterwards");
         assert!(kept.is_unbarred());
     }
@@ -394,7 +394,7 @@ fn a_clock_is_not_reviewed_before_its_first_judgement() {
 }
 
 #[test]
-fn a_review_that_concludes_nothing_keeps_the_clock_unbarred() {
+fn a_review_that_is_not_settled_keeps_the_clock_unbarred() {
     let kept = Kept::unbarred();
     assert!(kept.keeper.begin_review().is_some());
     assert!(kept.is_unbarred());

@@ -42,7 +42,7 @@ fn the_slopes_of_a_claim_are_rounded_outwards() {
         .slopes
         .map(|slope| u128::from(slope) * BILLION);
     assert!(
-        found.least <= exact.least && exact.greatest <= found.greatest,
+        found.min <= exact.min && exact.max <= found.max,
         "{found:?} {exact:?}"
     );
 }
@@ -57,13 +57,13 @@ fn the_slopes_of_a_claim_by_the_counter_are_rounded_outwards() {
     let wander_ppb = u128::from(WANDER_PPB.unsigned_abs());
     let [less, more] = [BILLION - wander_ppb, BILLION + wander_ppb];
     let exact = Interval {
-        least: slopes.least * less * less,
-        greatest: slopes.greatest * more * more,
+        min: slopes.min * less * less,
+        max: slopes.max * more * more,
     };
     let found = claim.by_counter.slopes;
     let found = found.map(|slope| u128::from(slope) * BILLION * BILLION);
     assert!(
-        found.least <= exact.least && exact.greatest <= found.greatest,
+        found.min <= exact.min && exact.max <= found.max,
         "{found:?} {exact:?}"
     );
 }

@@ -128,8 +128,8 @@ impl Steering {
             frequency_ppb: tracking.frequency_ppb,
             kernel_ppb: kernel_ppb.map(|ppb| Interval::at(ppb).plus(adjtime_ppb)),
             raw_ns: Interval {
-                least: before.raw_ns,
-                greatest: after.raw_ns.saturating_add(after.width_ns),
+                min: before.raw_ns,
+                max: after.raw_ns.saturating_add(after.width_ns),
             },
             lead_ns: lead_ns(before).hull(lead_ns(after)).widened_by(unsure_ns),
         };
@@ -186,7 +186,7 @@ impl Steering {
         let Some(first) = self.first.filter(is_repeated) else {
             self.first = Some(observation);
             let is_late =
-                |last: Observation| observation.raw_ns.minus(last.raw_ns).least > RESTART_NS;
+                |last: Observation| observation.raw_ns.minus(last.raw_ns).min > RESTART_NS;
             self.steers &= !last.is_none_or(is_late);
             return;
         };
@@ -217,14 +217,14 @@ fn if_another_steers_ppb(observation: &Observation) -> Rates {
     };
     let unknown = Interval::around(0, MAX_FREQUENCY_PPB);
     let kernel_ppb = observation.kernel_ppb.unwrap_or(unknown);
-    by_kernel(kernel_ppb.least).hull(by_kernel(kernel_ppb.greatest))
+    by_kernel(kernel_ppb.min).hull(by_kernel(kernel_ppb.max))
 }
 
 /// The rate of chronyd's clock between two replies about one measurement;
 /// `None` if the time between them may be 0.
 fn rates_between(first: &Observation, second: &Observation) -> Option<Rates> {
     let elapsed_ns = second.raw_ns.minus(first.raw_ns);
-    if elapsed_ns.least <= 0 {
+    if elapsed_ns.min <= 0 {
         return None;
     }
     let gained_ns = second.lead_ns.minus(first.lead_ns);
@@ -234,8 +234,8 @@ fn rates_between(first: &Observation, second: &Observation) -> Option<Rates> {
             to_ppb((i128::from(gained_ns) * BILLION).div_euclid(i128::from(elapsed_ns)))
         })
     };
-    let rates = rates_ppb(elapsed_ns.least).hull(rates_ppb(elapsed_ns.greatest));
-    Some(Interval::between(rates.least, rates.greatest + 1))
+    let rates = rates_ppb(elapsed_ns.min).hull(rates_ppb(elapsed_ns.max));
+    Some(Interval::between(rates.min, rates.max + 1))
 }
 
 fn to_ppb(ppb: i128) -> i64 {

@@ -326,7 +326,7 @@ proptest! {
         let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);
         let exact_ns = i64::try_from((product * 1_000_000_000) >> (32 + shift)).unwrap();
         if let Some(Ok(report)) = report {
-            let centre_ns = i64::midpoint(report.offset_ns.least, report.offset_ns.greatest);
+            let centre_ns = i64::midpoint(report.offset_ns.min, report.offset_ns.max);
             let expected_ns = AS_OF_NS + exact_ns - moment.realtime_ns;
             prop_assert!(centre_ns.abs_diff(expected_ns) <= 1, "{} {}", centre_ns, expected_ns);
         } else {

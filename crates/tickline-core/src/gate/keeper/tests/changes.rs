@@ -46,23 +46,23 @@ impl Judgement {
     }
 
     /// Another thread acts while the facts are collected.
-    fn disturbed_before_its_conclusion(self, act: Act) -> Disturbed {
+    fn disturbed_before_it_is_settled(self, act: Act) -> Disturbed {
         let (kept, begun) = self.begin();
         (act.act)(kept);
         Disturbed {
             judgement: self,
             act,
-            when: "before the conclusion".to_owned(),
+            when: "before it is settled".to_owned(),
             kept,
-            kind: kept.conclude(begun, self.decision),
+            kind: kept.settle(begun, self.decision),
         }
     }
 
-    /// Another thread acts before this step of the conclusion. `None` if it has fewer steps.
+    /// Another thread acts before this step of settling it. `None` if it has fewer steps.
     fn disturbed_at(self, step: u32, act: Act) -> Option<Disturbed> {
         let (kept, begun) = self.begin();
-        let conclude = || kept.conclude(begun, self.decision);
-        let kind = kept.interrupted(step, act.act, conclude)?;
+        let settle = || kept.settle(begun, self.decision);
+        let kind = kept.interrupted(step, act.act, settle)?;
         Some(Disturbed {
             judgement: self,
             act,
@@ -89,7 +89,7 @@ impl Disturbed {
         let mut all = Vec::new();
         for judgement in JUDGEMENTS {
             for act in ACTS {
-                all.push(judgement.disturbed_before_its_conclusion(act));
+                all.push(judgement.disturbed_before_it_is_settled(act));
                 let before = all.len();
                 all.extend((0..).map_while(|step| judgement.disturbed_at(step, act)));
                 assert!(all.len() > before, "no step bars or unbars the clock");
@@ -105,7 +105,7 @@ impl Disturbed {
 
 /// Rule K2: a change in the middle of a judgement counts, for every result of the judgement. That
 /// judgement admits no driver. The change comes while the facts are collected, or before any step
-/// of the conclusion.
+/// of settling it.
 #[test]
 fn rule_k2_a_change_during_a_judgement_voids_it() {
     for disturbed in Disturbed::all() {

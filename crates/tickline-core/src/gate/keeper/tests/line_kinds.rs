@@ -17,7 +17,7 @@ fn begin_for(kept: &Kept, kind: LineKind) -> BegunJudgement {
 /// Has the gates judged for these lines, and found open.
 fn judge_for(kept: &Kept, kind: LineKind) {
     let begun = begin_for(kept, kind);
-    assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+    assert_eq!(kept.settle(begun, OPEN), Some(kind));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn no_kind_of_lines_is_usable_before_its_judgement_has_unbarred_the_clock() {
         kept.clock.cell().machine.hooks.set(|_| {
             assert_eq!(kept.keeper.usable_line_kind(), None, "before a step");
         });
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
         kept.clock.cell().machine.hooks.clear();
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
     }
@@ -46,7 +46,7 @@ fn the_common_line_ends_before_readers_find_the_cpus_lines() {
             let is_found = kept.keeper.usable_line_kind().is_some();
             assert!(!is_found || kept.bars() - bars == ended, "{kind:?}");
         });
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
         kept.clock.cell().machine.hooks.clear();
         assert_eq!(kept.bars() - bars, ended, "{kind:?}");
     }
@@ -59,7 +59,7 @@ fn a_review_is_for_the_kind_of_lines_that_readers_use() {
         judge_for(kept, kind);
         let begun = kept.keeper.begin_review().expect("judged before");
         assert_eq!(begun.line_kind(), kind);
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
     }
 }
 

@@ -69,9 +69,10 @@ fn an_unread_log_may_say_that_not_hpet_is_to_blame() {
     let machine = machine.cpu(WHISKEY_LAKE);
     for release in ["5.3.0", "5.10.0-18-amd64"] {
         let finding = machine.clone().kernel(release).first("tsc_missing");
-        finding
-            .fix_begins("read why: sudo dmesg")
-            .fix_has_in_order("if it says nothing of counters that differ:", "echo acpi_pm");
+        finding.fix_begins("read why: sudo dmesg").fix_has_in_order(
+            "if it says nothing of counters that differ:",
+            "echo acpi_pm",
+        );
     }
 }
 

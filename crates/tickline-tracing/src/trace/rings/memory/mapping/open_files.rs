@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use crate::layer::open_spans::spin_then_sleep;
+use crate::layer::process_mutex::spin_then_sleep;
 use crate::trace::sys::file_number::FileNumber;
 
 /// The files that this process has open. A file is locked until mapping and descriptor are gone.
