@@ -43,7 +43,7 @@
 //! - The short form is for `WallTime` only. With `&mut Criterion<CounterTime>` it does not compile:
 //!   `error[E0308]: mismatched types`, with "expected `&mut Criterion<CounterTime>`, found
 //!   `&mut Criterion`" below it.
-//! - `criterion_main!` still measures, but refuses this crate's options.
+//! - `criterion_main!` still measures, but criterion then refuses this crate's options.
 //! - criterion compares the first run with the last one by `WallTime`. Its "Performance has
 //!   improved" is then due to the clock ([caveats](#caveats)).
 //!
@@ -288,6 +288,7 @@
 //! the standard output, below criterion's line. All other output goes to the standard error stream:
 //!
 //! - once in a process, the line about the counter, above [Purpose](#purpose);
+//! - once in a process, that an option of this crate needs [`run`] in `main`;
 //! - each time that the crate uses `WallTime` instead, a line with the reason;
 //! - when the last clone of a [`CounterTime`] is dropped, a line for each kind of incident that
 //!   happened. With `criterion_group!` this is at the end of the group.
