@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use criterion::Criterion;
 
+use crate::arguments::criterion::Words;
 use crate::arguments::{self, Options, Role, hints};
 use crate::criterion_folder;
 use crate::measurement::time::{CounterTime, SAMPLES};
@@ -176,7 +177,7 @@ fn measure(
         .inspect_err(|error| store_error(error, &options))?;
     match ran {
         Ran::Again(code) => code,
-        Ran::Here if arguments::criterion::only_prints() => Ok(0),
+        Ran::Here if Words::of_this_process().only_print() => Ok(0),
         Ran::Here => judge_and_store(&options, since),
     }
 }
@@ -195,8 +196,9 @@ fn run_here_or_again(
     others: Vec<OsString>,
     benchmarks: impl FnOnce(),
 ) -> Result<Ran, String> {
+    let words = Words::of_this_process();
     // criterion ends the process after its help.
-    if arguments::criterion::is_help() && !arguments::is_again() {
+    if words.ask_for_help() && !arguments::is_again() {
         let code = exit_code_of(&mut command_again(own, others)?)?;
         Messages::Shown.beside_criterion(&arguments::own_help());
         return Ok(Ran::Again(code));
@@ -205,11 +207,11 @@ fn run_here_or_again(
         own.check_that_criterion_measures(&others)?;
         return exit_code_of(&mut command_again(own, others)?).map(Ran::Again);
     }
-    if !arguments::criterion::only_prints() {
+    if !words.only_print() {
         let options = Options::of_this_process();
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
-        arguments::criterion::why_not_saved().map_or(Ok(()), Err)?;
+        words.why_not_saved().map_or(Ok(()), Err)?;
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::{self, Options};
+use crate::arguments::Options;
+use crate::arguments::criterion::Words;
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::VerdictReason;
 use crate::statistics::interval::Interval;
@@ -204,7 +205,7 @@ impl Verdicts {
                 .first()
                 .map(|path| path.display().to_string()),
             layouts: (!options.against.is_empty()).then_some(options.against.len()),
-            baseline: arguments::criterion::baseline(),
+            baseline: Words::of_this_process().baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
             state: RunState::Unfinished,
