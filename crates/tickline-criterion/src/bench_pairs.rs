@@ -404,8 +404,8 @@ mod tests {
     use criterion::measurement::Measurement;
 
     use super::*;
-    use crate::message::Messages;
     use crate::test_folder::Folder;
+    use crate::testing::skip;
 
     /// criterion with short benchmarks, and its files in the folder.
     fn criterion_in(folder: &Folder, time: &CounterTime) -> Criterion<CounterTime> {
@@ -427,7 +427,7 @@ mod tests {
             .output_directory(&folder.0)
             .build_or_wall_time();
         if let Some(error) = time.fallback_error() {
-            Messages::Shown.print(&format_args!("SKIPPED: {error}"));
+            skip(&error.to_string());
             return None;
         }
         let mut criterion = criterion_in(folder, &time);
