@@ -47,8 +47,8 @@ impl Baseline {
     fn why_other_clock(&self, now: &StoredRun) -> Option<String> {
         let Self { name, run: then } = self;
         let text = |run: &StoredRun| match run.measured_by {
+            Some(MeasuredBy::Unknown) | None => "an unknown clock".to_owned(),
             Some(clock) => format!("the {clock}"),
-            None => "an unknown clock".to_owned(),
         };
         (then.measured_by.is_none() || then.measured_by != now.measured_by).then(|| {
             format!(
@@ -512,6 +512,10 @@ mod tests {
             ),
             (
                 None,
+                "the baseline main is by an unknown clock, and this run by the OS clock, ",
+            ),
+            (
+                Some(MeasuredBy::Unknown),
                 "the baseline main is by an unknown clock, and this run by the OS clock, ",
             ),
         ] {
