@@ -2,6 +2,7 @@
 //! [tickline]: times are in ns of `CLOCK_MONOTONIC`, with less overhead than those of `WallTime`.
 //!
 //! ```no_run
+//! use std::hint::black_box;
 //! use std::process::ExitCode;
 //!
 //! use criterion::{BatchSize, Criterion, criterion_group};
@@ -10,7 +11,8 @@
 //! fn push(criterion: &mut Criterion<CounterTime>) {
 //!     criterion.bench_function("push", |bencher| {
 //!         let setup = || Vec::with_capacity(1);
-//!         bencher.iter_batched(setup, |mut vec| { vec.push(7); vec }, BatchSize::PerIteration)
+//!         let push = |mut vec: Vec<i32>| { vec.push(7); black_box(vec) };
+//!         bencher.iter_batched(setup, push, BatchSize::PerIteration)
 //!     });
 //! }
 //!
