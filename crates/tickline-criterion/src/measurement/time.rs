@@ -46,12 +46,14 @@ thread_local! {
 /// #     .measurement_time(std::time::Duration::from_millis(20));
 /// criterion.bench_function("custom", |bencher| {
 ///     bencher.iter_custom(|iterations| {
-///         (0..iterations).fold(Elapsed::default(), |sum, iteration| {
+///         let mut total = Elapsed::default();
+///         for iteration in 0..iterations {
 ///             let input = std::hint::black_box(iteration);
 ///             let start = time.start();
 ///             std::hint::black_box(input.count_ones());
-///             sum + time.end(start)
-///         })
+///             total += time.end(start);
+///         }
+///         total
 ///     });
 /// });
 /// # std::fs::remove_dir_all(directory).ok();
