@@ -20,6 +20,8 @@ pub(crate) mod hints;
 #[cfg(test)]
 mod tests;
 
+use self::criterion::Words;
+
 /// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
@@ -273,7 +275,7 @@ impl Options {
 
     /// Whether the options fit each other and criterion's.
     fn check(&self, others: &[OsString]) -> Result<(), String> {
-        let compares = criterion::compares(others);
+        let compares = Words::of(others).compares();
         if self.update_on_pass && !compares {
             return Err(
                 "--update-on-pass needs --baseline NAME, the baseline to update".to_owned(),
@@ -337,7 +339,7 @@ impl Options {
         } else {
             return Ok(());
         };
-        match criterion::why_nothing_is_measured(others) {
+        match Words::of(others).why_nothing_is_measured() {
             Some(why) => Err(format!("{needing} compares nothing: {why}")),
             None => Ok(()),
         }

@@ -1,6 +1,8 @@
 //! [`BenchPairs`]: the distribution of a routine's times.
 
+use std::borrow::Cow;
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
@@ -163,13 +165,24 @@ pub trait BenchPairs: sealed::Criterion {
 
 impl<C: sealed::Criterion> BenchPairs for C {}
 
-/// The name of a benchmark, from a `&str`, a `String`, a `&String`, or criterion's `BenchmarkId`.
-#[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
+/// The name of a benchmark, from a text (`&str`, `String`, `&String`, `Cow<str>`, `Box<str>`), a
+/// `char`, or criterion's `BenchmarkId`.
 pub struct PairId(Name);
 
 enum Name {
     Text(String),
     Criterion(BenchmarkId),
+}
+
+/// The name; `PairId(..)` of criterion's `BenchmarkId`, whose parts are private.
+impl fmt::Debug for PairId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut id = f.debug_tuple("PairId");
+        match &self.0 {
+            Name::Text(name) => id.field(name).finish(),
+            Name::Criterion(_) => id.finish_non_exhaustive(),
+        }
+    }
 }
 
 impl From<&str> for PairId {
@@ -187,6 +200,24 @@ impl From<String> for PairId {
 impl From<&String> for PairId {
     fn from(name: &String) -> Self {
         Self::from(name.as_str())
+    }
+}
+
+impl From<Cow<'_, str>> for PairId {
+    fn from(name: Cow<'_, str>) -> Self {
+        Self::from(name.into_owned())
+    }
+}
+
+impl From<Box<str>> for PairId {
+    fn from(name: Box<str>) -> Self {
+        Self::from(name.into_string())
+    }
+}
+
+impl From<char> for PairId {
+    fn from(name: char) -> Self {
+        Self::from(name.to_string())
     }
 }
 
@@ -404,8 +435,8 @@ mod tests {
     use criterion::measurement::Measurement;
 
     use super::*;
-    use crate::message::Messages;
     use crate::test_folder::Folder;
+    use crate::testing::skip;
 
     /// criterion with short benchmarks, and its files in the folder.
     fn criterion_in(folder: &Folder, time: &CounterTime) -> Criterion<CounterTime> {
@@ -427,7 +458,7 @@ mod tests {
             .output_directory(&folder.0)
             .build_or_wall_time();
         if let Some(error) = time.fallback_error() {
-            Messages::Shown.print(&format_args!("SKIPPED: {error}"));
+            skip(&error.to_string());
             return None;
         }
         let mut criterion = criterion_in(folder, &time);
@@ -454,6 +485,29 @@ mod tests {
         let name = String::from("parse");
         let PairId(id) = PairId::from(&name);
         assert!(matches!(id, Name::Text(text) if text == name));
+    }
+
+    /// Symptom: a group's `bench_function` of these compiled, and `bench_pairs` did not (E0277).
+    #[test]
+    fn a_name_may_be_whatever_becomes_a_string() {
+        for (id, expected) in [
+            (PairId::from(Cow::Borrowed("parse")), "parse"),
+            (PairId::from(Box::<str>::from("parse")), "parse"),
+            (PairId::from('p'), "p"),
+        ] {
+            assert!(matches!(id, PairId(Name::Text(text)) if text == expected));
+        }
+    }
+
+    #[test]
+    fn the_debug_text_of_an_id_has_its_name() {
+        assert_eq!(format!("{:?}", PairId::from("sort")), r#"PairId("sort")"#);
+    }
+
+    #[test]
+    fn the_debug_text_of_criterions_id_says_that_parts_are_left_out() {
+        let id = PairId::from(BenchmarkId::new("sort", 8));
+        assert_eq!(format!("{id:?}"), "PairId(..)");
     }
 
     /// Symptom: no line called a routine of `latency()` short whose turns had too few couples.

@@ -157,11 +157,11 @@ fn sample(
         let is_over = placement::on_shifted_stack(&mut || {
             loop {
                 let first = random_side();
-                let mut group = [PairReads::default(); 2];
+                let mut bundle = [PairReads::default(); 2];
                 for routine in [first, 1 - first] {
-                    group[routine] = routines[routine](copy, iterations_per_pair);
+                    bundle[routine] = routines[routine](copy, iterations_per_pair);
                 }
-                if sample.push(group).is_break() {
+                if sample.push(bundle).is_break() {
                     return true;
                 }
                 if visit < COPIES && sample.has_share(visit, COPIES) {

@@ -2,6 +2,7 @@
 //! [tickline]: times are in ns of `CLOCK_MONOTONIC`, with less overhead than those of `WallTime`.
 //!
 //! ```no_run
+//! use std::hint::black_box;
 //! use std::process::ExitCode;
 //!
 //! use criterion::{BatchSize, Criterion, criterion_group};
@@ -10,7 +11,8 @@
 //! fn push(criterion: &mut Criterion<CounterTime>) {
 //!     criterion.bench_function("push", |bencher| {
 //!         let setup = || Vec::with_capacity(1);
-//!         bencher.iter_batched(setup, |mut vec| { vec.push(7); vec }, BatchSize::PerIteration)
+//!         let push = |mut vec: Vec<i32>| { vec.push(7); black_box(vec) };
+//!         bencher.iter_batched(setup, push, BatchSize::PerIteration)
 //!     });
 //! }
 //!
@@ -43,7 +45,7 @@
 //! - The short form is for `WallTime` only. With `&mut Criterion<CounterTime>` it does not compile:
 //!   `error[E0308]: mismatched types`, with "expected `&mut Criterion<CounterTime>`, found
 //!   `&mut Criterion`" below it.
-//! - `criterion_main!` still measures, but refuses this crate's options.
+//! - `criterion_main!` still measures, but criterion then refuses this crate's options.
 //! - criterion compares the first run with the last one by `WallTime`. Its "Performance has
 //!   improved" is then due to the clock ([caveats](#caveats)).
 //!
@@ -288,6 +290,7 @@
 //! the standard output, below criterion's line. All other output goes to the standard error stream:
 //!
 //! - once in a process, the line about the counter, above [Purpose](#purpose);
+//! - once in a process, that an option of this crate needs [`run`] in `main`;
 //! - each time that the crate uses `WallTime` instead, a line with the reason;
 //! - when the last clone of a [`CounterTime`] is dropped, a line for each kind of incident that
 //!   happened. With `criterion_group!` this is at the end of the group.

@@ -16,8 +16,8 @@
 //! |---|---|
 //! | pair | two readings, around one iteration or a batch; also the time between them |
 //! | couple | a time of A and the time of B that was taken next to it |
-//! | group | pairs that are counted or excluded together: one pair, or the two pairs of a couple |
-//! | block | the groups of 50 us; one preemption disturbs all of them |
+//! | bundle | pairs that are counted or excluded together: one pair, or the two pairs of a couple |
+//! | block | the bundles of 50 us; one preemption disturbs all of them |
 //! | slice | the blocks of 10 ms, or of one sample if the sample is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | a number of iterations for which criterion gets one time |
 //! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |

@@ -50,6 +50,9 @@ tickline_core::named! {
         NotMeasured => "not_measured",
         /// The clock did not trust the counter during a sample.
         UntrustedSamples => "untrusted_samples",
+        /// A reason of a newer version of this crate: [`VerdictReason::text`] has it.
+        #[serde(other)]
+        Unknown => "unknown",
     }
 }
 

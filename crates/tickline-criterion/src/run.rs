@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use criterion::Criterion;
 
+use crate::arguments::criterion::Words;
 use crate::arguments::{self, Options, Role, hints};
 use crate::criterion_folder;
 use crate::measurement::time::{CounterTime, SAMPLES};
@@ -148,12 +149,16 @@ pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
 }
 
 /// How the benchmarks of a process that the user has started have run.
+#[derive(Debug)]
 enum Ran {
     /// In this process: its findings are to be judged.
     Here,
     /// In the program that was started again, which has stored its own verdicts and errors: its
-    /// exit code, or why it has none.
-    Again(Result<u8, String>),
+    /// exit code.
+    Again(u8),
+    /// In the program that was started again, which has stored its own errors, and has ended
+    /// without an exit code: why.
+    EndedWithoutCode(String),
 }
 
 /// Runs the benchmarks of a process that the user has started. `taken` has the program's arguments:
@@ -175,8 +180,9 @@ fn measure(
         .and_then(|(own, others)| run_here_or_again(&own, others, benchmarks))
         .inspect_err(|error| store_error(error, &options))?;
     match ran {
-        Ran::Again(code) => code,
-        Ran::Here if arguments::criterion::only_prints() => Ok(0),
+        Ran::Again(code) => Ok(code),
+        Ran::EndedWithoutCode(error) => Err(error),
+        Ran::Here if Words::of_this_process().only_print() => Ok(0),
         Ran::Here => judge_and_store(&options, since),
     }
 }
@@ -195,21 +201,22 @@ fn run_here_or_again(
     others: Vec<OsString>,
     benchmarks: impl FnOnce(),
 ) -> Result<Ran, String> {
+    let words = Words::of_this_process();
     // criterion ends the process after its help.
-    if arguments::criterion::is_help() && !arguments::is_again() {
-        let code = exit_code_of(&mut command_again(own, others)?)?;
+    if words.ask_for_help() && !arguments::is_again() {
+        let ran = run_again(&mut command_again(own, others)?)?;
         Messages::Shown.beside_criterion(&arguments::own_help());
-        return Ok(Ran::Again(code));
+        return Ok(ran);
     }
     if *own != Options::default() {
         own.check_that_criterion_measures(&others)?;
-        return exit_code_of(&mut command_again(own, others)?).map(Ran::Again);
+        return run_again(&mut command_again(own, others)?);
     }
-    if !arguments::criterion::only_prints() {
+    if !words.only_print() {
         let options = Options::of_this_process();
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
-        arguments::criterion::why_not_saved().map_or(Ok(()), Err)?;
+        words.why_not_saved().map_or(Ok(()), Err)?;
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {
@@ -226,12 +233,12 @@ fn command_again(own: &Options, others: Vec<OsString>) -> Result<Command, String
     Ok(again)
 }
 
-/// Runs the program that is started again. Returns its exit code, or why it has none.
+/// Runs the program that is started again.
 ///
 /// # Errors
 ///
 /// If it can't be started.
-fn exit_code_of(again: &mut Command) -> Result<Result<u8, String>, String> {
+fn run_again(again: &mut Command) -> Result<Ran, String> {
     let status = again.status().map_err(|error| {
         let program = Path::new(again.get_program()).display();
         format!(
@@ -240,7 +247,10 @@ fn exit_code_of(again: &mut Command) -> Result<Result<u8, String>, String> {
         )
     })?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.ok_or_else(|| ended_without_code(again, status)))
+    Ok(match code {
+        Some(code) => Ran::Again(code),
+        None => Ran::EndedWithoutCode(ended_without_code(again, status)),
+    })
 }
 
 /// The error of a program that has ended without an exit code for this process, such as by a
@@ -489,7 +499,7 @@ mod tests {
     #[test]
     fn the_error_of_a_program_that_does_not_start_has_its_path() {
         let mut command = Command::new("/no/such/program");
-        let error = exit_code_of(&mut command).expect_err("no program");
+        let error = run_again(&mut command).expect_err("no program");
         assert!(error.starts_with("/no/such/program can't be"), "{error}");
     }
 

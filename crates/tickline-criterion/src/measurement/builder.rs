@@ -1,13 +1,13 @@
 //! Settings for a [`CounterTime`].
 
 use std::path::Path;
-use std::process;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use tickline::{Driver, LinePerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
+use crate::arguments::criterion::Words;
 use crate::arguments::{self, Role};
 use crate::measurement::calibration::Calibration;
 use crate::measurement::error::{Error, ErrorKind};
@@ -16,10 +16,6 @@ use crate::measurement::session::{Session, WaitLimit};
 use crate::measurement::settings::{Counting, SETTLE_RANGE, Settings};
 use crate::measurement::time::CounterTime;
 use crate::message::Messages;
-
-/// The exit code of a program that gets one of this crate's options without
-/// [`run`](crate::run()), as for other errors of options.
-const ERROR: i32 = 2;
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
 ///
@@ -122,11 +118,10 @@ impl CounterTimeBuilder {
     /// converts. [`CounterTime::fallback_error`] is then
     /// [`NotMeasuring`](crate::measurement::ErrorKind::NotMeasuring).
     ///
-    /// If `run` is not in a program's `main`, criterion would refuse an option of
-    /// [`run`](crate::run) without saying why. So if such an option and `--bench`, which cargo
-    /// gives to a benchmark program, are among the arguments, the call prints the reason, and ends
-    /// the process with exit code 2. With [`quiet`](Self::quiet), the call leaves that to
-    /// criterion.
+    /// If `run` is not in a program's `main`, criterion refuses an option of [`run`](crate::run)
+    /// without saying why. So if such an option and `--bench`, which cargo gives to a benchmark
+    /// program, are among the arguments, the first call prints the reason, and goes on.
+    /// [`quiet`](Self::quiet) turns this line off, too.
     ///
     /// # Errors
     ///
@@ -155,14 +150,13 @@ impl CounterTimeBuilder {
             };
             return Ok(CounterTime::from_parts(clock, Err(serving), self.settings));
         }
-        if self.settings.messages == Messages::Shown
-            && let Some(own) = arguments::own_argument()
-        {
+        if let Some(own) = arguments::own_argument() {
+            static FIRST: Once = Once::new();
             let needed = "tickline_criterion::run in the program's main, around all that makes a CounterTime";
-            Messages::Shown.print(&format_args!("{own} needs {needed}"));
-            process::exit(ERROR);
+            let text = format!("{own} needs {needed}");
+            self.settings.messages.print_once(&FIRST, &text);
         }
-        if arguments::criterion::is_list() {
+        if Words::of_this_process().ask_for_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::NotMeasuring, message.to_owned());
             return Ok(CounterTime::from_parts(

@@ -24,6 +24,9 @@ pub enum MeasuredBy {
     Counter,
     /// The OS clock, as `WallTime`, because the counter could not be trusted.
     OsClock,
+    /// A clock of a newer version of this crate, in its file.
+    #[serde(other)]
+    Unknown,
 }
 
 impl From<PairClock> for MeasuredBy {
@@ -40,6 +43,7 @@ impl fmt::Display for MeasuredBy {
         f.write_str(match self {
             Self::Counter => "counter",
             Self::OsClock => "OS clock",
+            Self::Unknown => "unknown clock",
         })
     }
 }

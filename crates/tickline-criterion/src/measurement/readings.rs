@@ -37,8 +37,9 @@
 //! registers across a reading. Measured code must therefore take its input from a `black_box` and
 //! give its result to one (`lib.rs`, "Caveats").
 
+use std::iter::Sum;
 use std::num::NonZeroU64;
-use std::ops::Add;
+use std::ops::{Add, AddAssign};
 use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -305,6 +306,22 @@ impl Add for Elapsed {
     }
 }
 
+impl AddAssign for Elapsed {
+    /// Saturates after 213 days.
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Elapsed {
+    /// Saturates after 213 days.
+    #[inline]
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        times.fold(Self::default(), Self::add)
+    }
+}
+
 impl From<Duration> for Elapsed {
     #[inline]
     fn from(other: Duration) -> Self {
@@ -358,6 +375,23 @@ mod tests {
     fn a_pair_shorter_than_its_cost_counts_against_a_longer_one() {
         let coarse = pair(0, 26) + pair(26, 78);
         assert_eq!(coarse.to_ns(&scale(1.0, 38.0)), 2.0);
+    }
+
+    /// Symptom: a routine for `iter_custom` with `total += ..` compiled by `WallTime`, and not by
+    /// this crate's clock.
+    #[test]
+    fn a_time_may_be_added_in_place() {
+        let mut total = pair(0, 26);
+        total += pair(26, 78);
+        assert_eq!(total, pair(0, 26) + pair(26, 78));
+    }
+
+    /// Symptom: a routine for `iter_custom` with `.sum()` compiled by `WallTime`, and not by this
+    /// crate's clock.
+    #[test]
+    fn the_times_of_an_iterator_may_be_summed() {
+        let total: Elapsed = [pair(0, 26), pair(26, 78)].into_iter().sum();
+        assert_eq!(total, pair(0, 26) + pair(26, 78));
     }
 
     fn backward_pair() -> Elapsed {

@@ -46,12 +46,14 @@ thread_local! {
 /// #     .measurement_time(std::time::Duration::from_millis(20));
 /// criterion.bench_function("custom", |bencher| {
 ///     bencher.iter_custom(|iterations| {
-///         (0..iterations).fold(Elapsed::default(), |sum, iteration| {
+///         let mut total = Elapsed::default();
+///         for iteration in 0..iterations {
 ///             let input = std::hint::black_box(iteration);
 ///             let start = time.start();
 ///             std::hint::black_box(input.count_ones());
-///             sum + time.end(start)
-///         })
+///             total += time.end(start);
+///         }
+///         total
 ///     });
 /// });
 /// # std::fs::remove_dir_all(directory).ok();
@@ -93,9 +95,6 @@ impl CounterTime {
     /// (Windows): see [`settle`](CounterTimeBuilder::settle). Prints a [`Calibration`] at the
     /// start, and [`Incidents`] at the end; [`CounterTimeBuilder::quiet`] turns both off.
     ///
-    /// If the arguments have an option of this crate, and [`run`](crate::run()) is not in `main`,
-    /// the call ends the process with exit code 2: [`build`](CounterTimeBuilder::build) says when.
-    ///
     /// # Errors
     ///
     /// If the counter can't be trusted, or its rate does not become known: see
@@ -105,8 +104,7 @@ impl CounterTime {
     }
 
     /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
-    /// returns a measurement by the OS clock, which measures as `WallTime` does. Like `new` it may
-    /// end the process.
+    /// returns a measurement by the OS clock, which measures as `WallTime` does.
     #[must_use]
     pub fn new_or_wall_time() -> Self {
         Self::builder().build_or_wall_time()

@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::arguments;
+use crate::arguments::criterion::Words;
 use crate::measurement::calibration::{Scale, least_ns};
 use crate::measurement::pair_cost::pair_ticks;
 use crate::measurement::readings::{Elapsed, PairReads};
@@ -29,13 +29,13 @@ const PAIR_NS: f64 = 2_000.0;
 /// of iterations without inputs is also long enough for it.
 pub(crate) const SHARE_IN_TURNS: f64 = 0.01;
 
-/// The smallest number of groups in a sample in turns. criterion takes 10 samples or more, so a
-/// comparison has enough groups even if criterion requests few iterations.
-const MIN_GROUPS: u64 = 8;
+/// The smallest number of bundles in a sample in turns. criterion takes 10 samples or more, so a
+/// comparison has enough bundles even if criterion requests few iterations.
+const MIN_BUNDLES: u64 = 8;
 
-/// The limit of groups in a sample, in multiples of the requested number. Further groups replace
+/// The limit of bundles in a sample, in multiples of the requested number. Further bundles replace
 /// disturbed ones up to this limit.
-const MAX_GROUPS: u64 = 2;
+const MAX_BUNDLES: u64 = 2;
 
 /// The limit of iterations in a pair.
 const MAX_ITERATIONS: u64 = 1 << 20;
@@ -75,61 +75,61 @@ struct Visit {
     end: usize,
 }
 
-/// The groups of a sample that count.
+/// The bundles of a sample that count.
 #[derive(Debug, Clone, Copy, Default)]
 struct SampleKept {
-    groups: u64,
+    bundles: u64,
     /// The sum of the ticks of their last pairs.
     ticks: u64,
 }
 
-/// The results since the warm-up, in groups of `N` pairs.
+/// The results since the warm-up, in bundles of `N` pairs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected<const N: usize> {
-    /// The last pair of each group that counts.
+    /// The last pair of each bundle that counts.
     pub(crate) kept: Distribution,
-    /// The last pair of each excluded group whose pairs have a duration.
+    /// The last pair of each excluded bundle whose pairs have a duration.
     pub(crate) excluded: Distribution,
-    /// The groups that count, in order; empty for groups of one pair, which are too many.
+    /// The bundles that count, in order; empty for bundles of one pair, which are too many.
     pub(crate) couples: Vec<[u64; N]>,
     visits: Vec<Visit>,
-    /// The number of all groups, and of disturbed groups.
-    pub(crate) groups: u64,
+    /// The number of all bundles, and of disturbed bundles.
+    pub(crate) bundles: u64,
     pub(crate) disturbances: Disturbances,
     /// The number of pairs that are as long as an interrupt, but count, because interrupts do not
     /// explain them.
     pub(crate) long_kept: u64,
-    /// The number of samples without an undisturbed group. criterion got the median of all groups
+    /// The number of samples without an undisturbed bundle. criterion got the median of all bundles
     /// of such a sample.
     pub(crate) samples_disturbed: u64,
     /// The time that criterion got for each sample, ns.
     pub(crate) returned_ns: Vec<f64>,
     /// The time of one iteration in each sample, ns.
     pub(crate) sample_times_ns: Vec<f64>,
-    /// The groups of the present sample that count.
+    /// The bundles of the present sample that count.
     sample_kept: SampleKept,
-    /// The last pair of each other group of the present sample whose pairs have a duration.
+    /// The last pair of each other bundle of the present sample whose pairs have a duration.
     sample_excluded: Distribution,
-    /// The sum of the subtracted costs of all groups.
+    /// The sum of the subtracted costs of all bundles.
     pub(crate) cost_ticks: f64,
 }
 
 impl<const N: usize> Collected<N> {
     /// Adds the results of a judged slice.
     pub(crate) fn add(&mut self, slice: &Slice<N>, counting: Counting) {
-        let last = |group: [u64; N]| group[N - 1];
+        let last = |bundle: [u64; N]| bundle[N - 1];
         self.kept.extend(slice.counted(counting).map(last));
         self.excluded.extend(slice.excluded(counting).map(last));
         if N > 1 {
             self.couples.extend(slice.counted(counting));
         }
-        self.groups += slice.count();
+        self.bundles += slice.count();
         self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
-        for group in slice.counted(counting) {
-            let SampleKept { groups, ticks } = &mut self.sample_kept;
-            *groups += 1;
-            *ticks = ticks.saturating_add(last(group));
+        for bundle in slice.counted(counting) {
+            let SampleKept { bundles, ticks } = &mut self.sample_kept;
+            *bundles += 1;
+            *ticks = ticks.saturating_add(last(bundle));
         }
         self.sample_excluded
             .extend(slice.excluded(counting).map(last));
@@ -146,9 +146,9 @@ impl<const N: usize> Collected<N> {
     /// are no pairs.
     pub(crate) fn sample_ticks(&mut self, resolution_ticks: u64) -> Option<f64> {
         let excluded = &mut self.sample_excluded;
-        let SampleKept { groups, ticks } = mem::take(&mut self.sample_kept);
-        let ticks = if groups > 0 {
-            Some(as_f64(ticks) / as_f64(groups))
+        let SampleKept { bundles, ticks } = mem::take(&mut self.sample_kept);
+        let ticks = if bundles > 0 {
+            Some(as_f64(ticks) / as_f64(bundles))
         } else {
             self.samples_disturbed += u64::from(!excluded.0.is_empty());
             quantile(&excluded.counted(), as_f64(resolution_ticks), 0.5)
@@ -174,7 +174,7 @@ impl Collected<2> {
     }
 }
 
-/// The groups of one benchmark, over all of its samples.
+/// The bundles of one benchmark, over all of its samples.
 #[derive(Debug)]
 pub(crate) struct Collector<const N: usize> {
     pub(crate) time: CounterTime,
@@ -233,7 +233,7 @@ impl<const N: usize> Collector<N> {
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        SAMPLES.get().wrapping_sub(self.converted) > 1 || arguments::criterion::is_quick()
+        SAMPLES.get().wrapping_sub(self.converted) > 1 || Words::of_this_process().are_quick()
     }
 
     /// The number of the benchmark's samples that can't be trusted.
@@ -340,17 +340,17 @@ impl<const N: usize> Collector<N> {
         if self.serving.is_some() {
             self.long_pairs = [LongPairs::default(); N];
         }
-        let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
+        let min_bundles = if self.is_in_turns() { MIN_BUNDLES } else { 1 };
         let wanted = iterations
             .div_ceil(self.iterations_per_pair())
-            .max(min_groups);
+            .max(min_bundles);
         self.monitor.begin(&self.time);
         let block = Vec::with_capacity(BLOCK_PAIRS.min(index(wanted)));
         Sample {
             collector: self,
             iterations,
             wanted,
-            groups_in_slices: 0,
+            bundles_in_slices: 0,
             block,
             slice_ticks: 0,
         }
@@ -360,7 +360,7 @@ impl<const N: usize> Collector<N> {
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
         Scale {
-            cost_ticks: self.collected.cost_ticks / as_f64(self.collected.groups.max(1)),
+            cost_ticks: self.collected.cost_ticks / as_f64(self.collected.bundles.max(1)),
             ..scale
         }
     }
@@ -394,20 +394,20 @@ pub(crate) struct Sample<'a, const N: usize> {
     collector: &'a mut Collector<N>,
     /// The number of iterations for which criterion gets a time.
     iterations: u64,
-    /// The requested number of groups that count.
+    /// The requested number of bundles that count.
     wanted: u64,
-    /// The number of groups in complete slices.
-    groups_in_slices: u64,
+    /// The number of bundles in complete slices.
+    bundles_in_slices: u64,
     block: Vec<[PairReads; N]>,
     /// The duration of the slice so far.
     slice_ticks: u64,
 }
 
 impl<const N: usize> Sample<'_, N> {
-    /// Adds a group, and continues if the sample needs more.
+    /// Adds a bundle, and continues if the sample needs more.
     #[inline]
-    pub(crate) fn push(&mut self, group: [PairReads; N]) -> ControlFlow<()> {
-        self.block.push(group);
+    pub(crate) fn push(&mut self, bundle: [PairReads; N]) -> ControlFlow<()> {
+        self.block.push(bundle);
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() >= self.wanted;
@@ -437,19 +437,20 @@ impl<const N: usize> Sample<'_, N> {
         end.unwrap_or(0).saturating_sub(start.unwrap_or(0))
     }
 
-    /// The number of groups that count, and of groups of this slice that may count.
+    /// The number of bundles that count, and of bundles of this slice that may count.
     fn pending(&self) -> u64 {
-        self.collector.collected.sample_kept.groups
+        self.collector.collected.sample_kept.bundles
             + self.collector.slice.good_count()
             + count(self.block.len())
     }
 
-    /// The smallest number of groups that the sample still needs.
+    /// The smallest number of bundles that the sample still needs.
     pub(crate) fn min_left(&self) -> u64 {
-        let groups = self.groups_in_slices + self.collector.slice.count() + count(self.block.len());
+        let bundles =
+            self.bundles_in_slices + self.collector.slice.count() + count(self.block.len());
         self.wanted
             .saturating_sub(self.pending())
-            .min(self.max_groups().saturating_sub(groups))
+            .min(self.max_bundles().saturating_sub(bundles))
             .max(1)
     }
 
@@ -462,7 +463,7 @@ impl<const N: usize> Sample<'_, N> {
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
         let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
-            || self.groups_in_slices + self.collector.slice.count() >= self.max_groups();
+            || self.bundles_in_slices + self.collector.slice.count() >= self.max_bundles();
         if !is_over {
             return ControlFlow::Continue(());
         }
@@ -470,7 +471,7 @@ impl<const N: usize> Sample<'_, N> {
         // A process that serves takes one slice for each request.
         if self.collector.serving.is_some()
             || self.pending() >= self.wanted
-            || self.groups_in_slices >= self.max_groups()
+            || self.bundles_in_slices >= self.max_bundles()
         {
             ControlFlow::Break(())
         } else {
@@ -478,7 +479,7 @@ impl<const N: usize> Sample<'_, N> {
         }
     }
 
-    /// Whether the sample has this share of the groups that it needs: `part` of `parts`.
+    /// Whether the sample has this share of the bundles that it needs: `part` of `parts`.
     pub(crate) fn has_share(&self, part: usize, parts: usize) -> bool {
         self.pending() * count(parts) >= self.wanted * count(part)
     }
@@ -494,8 +495,8 @@ impl<const N: usize> Sample<'_, N> {
         self.collector.collected.end_visit(copy);
     }
 
-    fn max_groups(&self) -> u64 {
-        self.wanted.saturating_mul(MAX_GROUPS)
+    fn max_bundles(&self) -> u64 {
+        self.wanted.saturating_mul(MAX_BUNDLES)
     }
 
     fn close_slice(&mut self) {
@@ -509,7 +510,7 @@ impl<const N: usize> Sample<'_, N> {
             iterations_per_pair,
             ..
         } = &mut *self.collector;
-        let groups = slice.count();
+        let bundles = slice.count();
         let common = monitor.end_slice(time);
         slice.judge(common, &monitor.noise(), long_pairs);
         let counting = time.settings().counting;
@@ -518,18 +519,21 @@ impl<const N: usize> Sample<'_, N> {
                 clock: time.measured_by(),
                 iterations_per_pair: iterations_per_pair.unwrap_or(1),
                 disturbances: slice.disturbances(),
-                ticks: slice.counted(counting).map(|group| group[N - 1]).collect(),
+                ticks: slice
+                    .counted(counting)
+                    .map(|bundle| bundle[N - 1])
+                    .collect(),
             });
         }
         collected.add(slice, counting);
         slice.clear();
-        self.groups_in_slices += groups;
+        self.bundles_in_slices += bundles;
         self.slice_ticks = 0;
-        collected.cost_ticks += time.scale().cost_ticks * as_f64(groups);
+        collected.cost_ticks += time.scale().cost_ticks * as_f64(bundles);
     }
 
-    /// The sample for criterion: the mean of the last pairs of the groups that count, multiplied by
-    /// the iterations.
+    /// The sample for criterion: the mean of the last pairs of the bundles that count, multiplied
+    /// by the iterations.
     pub(crate) fn finish(self) -> Elapsed {
         let Self {
             collector,

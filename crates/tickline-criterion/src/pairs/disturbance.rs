@@ -56,13 +56,13 @@ const NAMES: [&str; 7] = [
     "clock",
 ];
 
-/// The number of groups by disturbance, and the longest. Its text names the disturbances that
+/// The number of bundles by disturbance, and the longest. Its text names the disturbances that
 /// occurred: `preempted 512, clock 3 (gate_closed)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Disturbances {
-    groups: [u64; NAMES.len()],
-    /// The longest group of each disturbance; 0 if there is none, or if a coarse counter read the
+    bundles: [u64; NAMES.len()],
+    /// The longest bundle of each disturbance; 0 if there is none, or if a coarse counter read the
     /// same at both ends of each. A process that serves sends none.
     #[serde(skip)]
     longest_ticks: [u64; NAMES.len()],
@@ -73,26 +73,26 @@ pub(crate) struct Disturbances {
 }
 
 impl Disturbances {
-    /// Adds a group whose last pair has this length.
-    pub(crate) fn add_group(&mut self, disturbance: Disturbance, ticks: u64) {
+    /// Adds a bundle whose last pair has this length.
+    pub(crate) fn add_bundle(&mut self, disturbance: Disturbance, ticks: u64) {
         self.add(disturbance, 1);
         let longest = &mut self.longest_ticks[disturbance.index()];
         *longest = ticks.max(*longest);
     }
 
-    /// Adds this number of groups, of unknown lengths.
-    pub(crate) fn add(&mut self, disturbance: Disturbance, groups: u64) {
-        self.groups[disturbance.index()] += groups;
+    /// Adds this number of bundles, of unknown lengths.
+    pub(crate) fn add(&mut self, disturbance: Disturbance, bundles: u64) {
+        self.bundles[disturbance.index()] += bundles;
         if let Disturbance::Clock(code) = disturbance {
             self.clock_codes.insert(code);
         }
     }
 
     pub(crate) fn add_all(&mut self, other: Self) {
-        self.groups
+        self.bundles
             .iter_mut()
-            .zip(other.groups)
-            .for_each(|(sum, groups)| *sum += groups);
+            .zip(other.bundles)
+            .for_each(|(sum, bundles)| *sum += bundles);
         self.longest_ticks
             .iter_mut()
             .zip(other.longest_ticks)
@@ -101,7 +101,7 @@ impl Disturbances {
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.groups.iter().sum()
+        self.bundles.iter().sum()
     }
 
     /// What happened to tickline's clock.
@@ -113,13 +113,13 @@ impl Disturbances {
     pub(crate) fn json(&self) -> Value {
         NAMES
             .into_iter()
-            .zip(self.groups)
-            .map(|(name, groups)| (name.to_owned(), json!(groups)))
+            .zip(self.bundles)
+            .map(|(name, bundles)| (name.to_owned(), json!(bundles)))
             .collect()
     }
 
-    /// The JSON with the longest group of each disturbance by name, as `length` says it; null if it
-    /// has 0 ticks.
+    /// The JSON with the longest bundle of each disturbance by name, as `length` says it; null if
+    /// it has 0 ticks.
     pub(crate) fn longest_json(&self, length: impl Fn(u64) -> f64) -> Value {
         NAMES
             .into_iter()
@@ -128,7 +128,7 @@ impl Disturbances {
             .collect()
     }
 
-    /// The text with the longest group of each disturbance, as `length` says it, unless it has 0
+    /// The text with the longest bundle of each disturbance, as `length` says it, unless it has 0
     /// ticks: `preempted 512 (up to 3.31 ms), clock 3 (gate_closed, up to 21.0 ns)`.
     pub(crate) fn with_longest(&self, length: impl Fn(u64) -> String) -> String {
         self.text(|index| {
@@ -141,8 +141,8 @@ impl Disturbances {
     fn text(&self, note: impl Fn(usize) -> Option<String>) -> String {
         let mut texts = Vec::new();
         for (index, name) in NAMES.into_iter().enumerate() {
-            let groups = self.groups[index];
-            if groups == 0 {
+            let bundles = self.bundles[index];
+            if bundles == 0 {
                 continue;
             }
             let mut notes = Vec::new();
@@ -151,9 +151,9 @@ impl Disturbances {
             }
             notes.extend(note(index));
             if notes.is_empty() {
-                texts.push(format!("{name} {groups}"));
+                texts.push(format!("{name} {bundles}"));
             } else {
-                texts.push(format!("{name} {groups} ({})", notes.join(", ")));
+                texts.push(format!("{name} {bundles} ({})", notes.join(", ")));
             }
         }
         texts.join(", ")
@@ -185,7 +185,7 @@ mod tests {
         let mut disturbances = Disturbances::default();
         (1..)
             .zip(all)
-            .for_each(|(groups, disturbance)| disturbances.add(disturbance, groups));
+            .for_each(|(bundles, disturbance)| disturbances.add(disturbance, bundles));
         assert_eq!(disturbances.total(), 28);
         assert_eq!(
             disturbances.to_string(),
@@ -204,19 +204,19 @@ mod tests {
         assert_eq!(sum.to_string(), "clock 6 (gate_closed, unix_step)");
     }
 
-    /// Preempted groups of 300 and 200 ticks, and one during an event of the clock.
+    /// Preempted bundles of 300 and 200 ticks, and one during an event of the clock.
     fn of_known_lengths() -> Disturbances {
         let [mut sum, mut later] = [Disturbances::default(), Disturbances::default()];
-        sum.add_group(Disturbance::Preempted, 300);
-        later.add_group(Disturbance::Preempted, 200);
-        later.add_group(Disturbance::Clock("unix_step"), 7);
+        sum.add_bundle(Disturbance::Preempted, 300);
+        later.add_bundle(Disturbance::Preempted, 200);
+        later.add_bundle(Disturbance::Clock("unix_step"), 7);
         sum.add_all(later);
         sum
     }
 
     /// Symptom: a tail that was excluded left no trace in the text.
     #[test]
-    fn the_longest_group_of_each_disturbance_is_named() {
+    fn the_longest_bundle_of_each_disturbance_is_named() {
         let text = of_known_lengths().with_longest(|ticks| format!("{ticks} ticks"));
         assert_eq!(
             text,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_the_longest_group_of_each_disturbance() {
+    fn the_json_has_the_longest_bundle_of_each_disturbance() {
         let json = of_known_lengths().longest_json(|ticks| crate::number::as_f64(ticks) / 2.0);
         assert_eq!(
             (&json["preempted"], &json["clock"]),
@@ -236,9 +236,9 @@ mod tests {
 
     /// The counter may be so coarse that a pair begins and ends at the same tick.
     #[test]
-    fn a_longest_group_of_0_ticks_is_not_named() {
+    fn a_longest_bundle_of_0_ticks_is_not_named() {
         let mut disturbances = Disturbances::default();
-        disturbances.add_group(Disturbance::Moved, 0);
+        disturbances.add_bundle(Disturbance::Moved, 0);
         assert_eq!(disturbances.with_longest(|_| "0".to_owned()), "moved 1");
         assert_eq!(disturbances.longest_json(|_| 0.0)["moved"], Value::Null);
     }

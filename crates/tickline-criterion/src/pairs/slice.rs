@@ -19,10 +19,10 @@ use crate::number::count;
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::long_pairs::{LongPairs, judge_long};
 
-/// The groups of a slice. A disturbed pair excludes its whole group.
+/// The bundles of a slice. A disturbed pair excludes its whole bundle.
 #[derive(Debug, Default)]
 pub(crate) struct Slice<const N: usize> {
-    /// The groups without a disturbance so far, ticks.
+    /// The bundles without a disturbance so far, ticks.
     good: Vec<[u64; N]>,
     disturbed: Vec<(Disturbance, [u64; N])>,
     /// The number of pairs that are as long as an interrupt, but count, because interrupts do not
@@ -33,24 +33,24 @@ pub(crate) struct Slice<const N: usize> {
 }
 
 impl<const N: usize> Slice<N> {
-    /// Moves the groups out of a block. `common` disturbs all groups without a disturbance of their
-    /// own.
+    /// Moves the bundles out of a block. `common` disturbs all bundles without a disturbance of
+    /// their own.
     pub(crate) fn add_block(
         &mut self,
         block: &mut Vec<[PairReads; N]>,
         common: Option<Disturbance>,
     ) {
-        for group in block.drain(..) {
-            let has_moved = Self::has_moved(self.cpu, &group);
-            self.cpu = Self::last_cpu(&group).or(self.cpu);
-            let disturbance = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
+        for bundle in block.drain(..) {
+            let has_moved = Self::has_moved(self.cpu, &bundle);
+            self.cpu = Self::last_cpu(&bundle).or(self.cpu);
+            let disturbance = if bundle.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
                 Some(Disturbance::Backwards)
             } else if has_moved {
                 Some(Disturbance::Moved)
             } else {
                 common
             };
-            let ticks = group.map(|pair| pair.ticks());
+            let ticks = bundle.map(|pair| pair.ticks());
             match disturbance {
                 Some(disturbance) => self.disturbed.push((disturbance, ticks)),
                 None => self.good.push(ticks),
@@ -58,9 +58,9 @@ impl<const N: usize> Slice<N> {
         }
     }
 
-    /// Whether a pair of the group was on another CPU than `before`, that of the last pair.
-    fn has_moved(before: Option<usize>, group: &[PairReads; N]) -> bool {
-        let mut cpus = group
+    /// Whether a pair of the bundle was on another CPU than `before`, that of the last pair.
+    fn has_moved(before: Option<usize>, bundle: &[PairReads; N]) -> bool {
+        let mut cpus = bundle
             .iter()
             .filter_map(|pair| pair.cpus)
             .flat_map(|(start, end)| [start, end]);
@@ -70,13 +70,13 @@ impl<const N: usize> Slice<N> {
         cpus.any(|cpu| cpu != first)
     }
 
-    /// The CPU on which the group ended, if it was read with the counter.
-    fn last_cpu(group: &[PairReads; N]) -> Option<usize> {
-        let later = group.iter().max_by_key(|pair| pair.end_ticks)?;
+    /// The CPU on which the bundle ended, if it was read with the counter.
+    fn last_cpu(bundle: &[PairReads; N]) -> Option<usize> {
+        let later = bundle.iter().max_by_key(|pair| pair.end_ticks)?;
         later.cpus.map(|(_, end)| end)
     }
 
-    /// The number of groups without a disturbance so far.
+    /// The number of bundles without a disturbance so far.
     pub(crate) fn good_count(&self) -> u64 {
         count(self.good.len())
     }
@@ -86,7 +86,7 @@ impl<const N: usize> Slice<N> {
     }
 
     /// Judges the slice by its facts, and by the long pairs of the benchmark so far. `common`
-    /// disturbs all groups that are not disturbed yet.
+    /// disturbs all bundles that are not disturbed yet.
     pub(crate) fn judge(
         &mut self,
         common: Option<Disturbance>,
@@ -95,22 +95,22 @@ impl<const N: usize> Slice<N> {
     ) {
         if let Some(disturbance) = common {
             self.disturbed
-                .extend(self.good.drain(..).map(|group| (disturbance, group)));
+                .extend(self.good.drain(..).map(|bundle| (disturbance, bundle)));
             return;
         }
-        let ticks = array::from_fn(|index| self.good.iter().map(|group| group[index]).collect());
+        let ticks = array::from_fn(|index| self.good.iter().map(|bundle| bundle[index]).collect());
         let explained = judge_long(long_pairs, ticks, noise);
-        let is_interrupted = |group: &mut [u64; N]| {
-            group
+        let is_interrupted = |bundle: &mut [u64; N]| {
+            bundle
                 .iter()
                 .zip(&explained)
                 .any(|(ticks, explained)| explained.is_interrupted(*ticks))
         };
         let interrupted = self.good.extract_if(.., is_interrupted);
         self.disturbed
-            .extend(interrupted.map(|group| (Disturbance::Interrupted, group)));
-        let own = self.good.iter().map(|group| {
-            let pairs = group.iter().zip(&explained);
+            .extend(interrupted.map(|bundle| (Disturbance::Interrupted, bundle)));
+        let own = self.good.iter().map(|bundle| {
+            let pairs = bundle.iter().zip(&explained);
             count(
                 pairs
                     .filter(|(ticks, explained)| explained.is_own(**ticks))
@@ -120,7 +120,7 @@ impl<const N: usize> Slice<N> {
         self.long_kept += own.sum::<u64>();
     }
 
-    /// The groups of a judged slice that count.
+    /// The bundles of a judged slice that count.
     pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
         let included = self
             .disturbed_with_length()
@@ -128,29 +128,29 @@ impl<const N: usize> Slice<N> {
         self.good.iter().copied().chain(included)
     }
 
-    /// The groups of a judged slice that do not count, although they have a duration.
+    /// The bundles of a judged slice that do not count, although they have a duration.
     pub(crate) fn excluded(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
         self.disturbed_with_length()
             .filter(move |_| counting == Counting::Undisturbed)
     }
 
-    /// The disturbed groups with a duration. A pair that ran backwards has none, so its group never
-    /// counts.
+    /// The disturbed bundles with a duration. A pair that ran backwards has none, so its bundle
+    /// never counts.
     fn disturbed_with_length(&self) -> impl Iterator<Item = [u64; N]> {
         let has_length =
             |(disturbance, _): &&(Disturbance, _)| *disturbance != Disturbance::Backwards;
         self.disturbed
             .iter()
             .filter(has_length)
-            .map(|(_, group)| *group)
+            .map(|(_, bundle)| *bundle)
     }
 
-    /// The disturbances of the disturbed groups.
+    /// The disturbances of the disturbed bundles.
     pub(crate) fn disturbances(&self) -> Disturbances {
         let mut disturbances = Disturbances::default();
         self.disturbed
             .iter()
-            .for_each(|(disturbance, group)| disturbances.add_group(*disturbance, group[N - 1]));
+            .for_each(|(disturbance, bundle)| disturbances.add_bundle(*disturbance, bundle[N - 1]));
         disturbances
     }
 
@@ -288,13 +288,13 @@ mod tests {
         let found = interrupted_and_backwards();
         assert_eq!(
             found.kept.0.len() + found.disturbances.total(),
-            found.groups
+            found.bundles
         );
     }
 
     #[test]
-    fn each_pair_of_a_slice_is_a_group() {
-        assert_eq!(interrupted_and_backwards().groups, 100_002);
+    fn each_pair_of_a_slice_is_a_bundle() {
+        assert_eq!(interrupted_and_backwards().bundles, 100_002);
     }
 
     /// 7,003 is the end of the histogram's interval. A pair that ran backwards has no length.

@@ -8,7 +8,8 @@ use std::sync::Once;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::arguments::{self, Options, hints};
+use crate::arguments::criterion::{Words, lets_criterion_store};
+use crate::arguments::{Options, hints};
 use crate::criterion_folder::{find, full_name, is_run, likely_root, why_not_writable};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::message::Messages;
@@ -46,8 +47,8 @@ impl Baseline {
     fn why_other_clock(&self, now: &StoredRun) -> Option<String> {
         let Self { name, run: then } = self;
         let text = |run: &StoredRun| match run.measured_by {
+            Some(MeasuredBy::Unknown) | None => "an unknown clock".to_owned(),
             Some(clock) => format!("the {clock}"),
-            None => "an unknown clock".to_owned(),
         };
         (then.measured_by.is_none() || then.measured_by != now.measured_by).then(|| {
             format!(
@@ -116,7 +117,7 @@ pub(crate) struct Stored {
 /// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does
 /// not find criterion's files.
 pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) -> Stored {
-    if !arguments::criterion::lets_criterion_store() {
+    if !lets_criterion_store() {
         return Stored::default();
     }
     let time = &collector.time;
@@ -158,7 +159,7 @@ pub(crate) fn undecided<const N: usize>(collector: &Collector<N>, reason: Verdic
 
 /// Adds a benchmark that is not in the files.
 fn not_stored(measured_by: MeasuredBy, benchmark: &str, error: String) {
-    if let Some(name) = arguments::criterion::chosen_save() {
+    if let Some(name) = Words::of_this_process().chosen_save() {
         findings()
             .not_saved
             .get_or_insert_with(|| format!("the baseline {name} is not saved: {error}"));
@@ -168,7 +169,7 @@ fn not_stored(measured_by: MeasuredBy, benchmark: &str, error: String) {
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
 fn baseline_undecided(measured_by: MeasuredBy, benchmark: &str, reason: VerdictReason) {
-    if arguments::criterion::baseline().is_some() {
+    if Words::of_this_process().baseline().is_some() {
         findings().add_without(
             benchmark,
             ComparedWith::Baseline,
@@ -199,7 +200,7 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Ju
         folder.display(),
         hints::command_that_saves(&name)
     ));
-    if arguments::criterion::allows_missing_baseline() {
+    if Words::of_this_process().allow_missing_baseline() {
         Err(Judgement::new(Conclusion::New, reason))
     } else {
         Err(Judgement::undecided(reason))
@@ -241,7 +242,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, files: Files<'
         untrusted: files.run.samples_untrusted,
     });
     let baseline = match files.reference {
-        Reference::Baseline => arguments::criterion::baseline(),
+        Reference::Baseline => Words::of_this_process().baseline(),
         Reference::OtherBuild => None,
     };
     let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
@@ -291,7 +292,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, files: Files<'
         None => {}
     }
     let then = then.and_then(Result::ok);
-    if !arguments::criterion::forbids_plots()
+    if !Words::of_this_process().forbid_plots()
         && let Err(error) = write_plot(folder, &name, &files, then.as_ref())
     {
         messages.print(&format_args!("not drawn: {error}"));
@@ -310,7 +311,7 @@ fn print_change(
     match change {
         Some(Ok(change)) => {
             messages.beside_criterion(change);
-            if arguments::criterion::prints_change() {
+            if Words::of_this_process().leave_change() {
                 messages.beside_criterion(&format_args!(
                     "{INDENT}criterion's change: ignores what else changed between the runs; \
                      --quiet hides it"
@@ -339,12 +340,13 @@ fn print_change(
 
 /// The name of the baseline that this run becomes: in any case, or if it passes.
 fn saved_name() -> Option<String> {
+    let words = Words::of_this_process();
     let updated = || {
         Options::of_this_process()
             .update_on_pass
-            .then(arguments::criterion::baseline)
+            .then(|| words.baseline())
     };
-    arguments::criterion::chosen_save().or_else(|| updated().flatten())
+    words.chosen_save().or_else(|| updated().flatten())
 }
 
 /// The line about a run that becomes the baseline `name`, and that later runs can't be compared
@@ -368,10 +370,11 @@ fn write_json(
 ) -> Result<(), String> {
     let json = serde_json::to_string(json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{stem}.json")), &json)?;
-    let Some(saved) = arguments::criterion::saved_as().map(|name| folder.join(name)) else {
+    let words = Words::of_this_process();
+    let Some(saved) = words.saved_as().map(|name| folder.join(name)) else {
         return Ok(());
     };
-    if arguments::criterion::chosen_save().is_some() && !is_run(&saved, returned_ns) {
+    if words.chosen_save().is_some() && !is_run(&saved, returned_ns) {
         return Err(format!(
             "{}: criterion has not stored this run there; a line `Criterion.rs ERROR` above says \
              why; without one, the program must call configure_from_args() last",
@@ -509,6 +512,10 @@ mod tests {
             ),
             (
                 None,
+                "the baseline main is by an unknown clock, and this run by the OS clock, ",
+            ),
+            (
+                Some(MeasuredBy::Unknown),
                 "the baseline main is by an unknown clock, and this run by the OS clock, ",
             ),
         ] {

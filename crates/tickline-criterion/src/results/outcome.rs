@@ -96,7 +96,7 @@ impl<'a> Outcome<'a> {
             "iterations_per_pair": self.iterations,
             "pair_cost_subtracted_ns": scale.cost_ticks * scale.rate.ns_per_tick,
             "resolution_ns": as_f64(scale.resolution_ticks) * scale.rate.ns_per_tick,
-            "pairs": collected.groups,
+            "pairs": collected.bundles,
             "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
             "disturbed": collected.disturbances.json(),
@@ -127,18 +127,18 @@ impl<'a> Outcome<'a> {
     pub(crate) fn caption(&self) -> String {
         let unit = format!("pairs of {}", iterations(self.iterations));
         let Collected {
-            groups,
+            bundles,
             disturbances,
             ..
         } = self.collected;
         let total = disturbances.total();
         if total == 0 {
-            format!("{groups} {unit}, none disturbed")
+            format!("{bundles} {unit}, none disturbed")
         } else {
             let are = self.counting.name();
             let longest = |ticks| Ns(self.each_ns(as_f64(ticks))).to_string();
             let disturbances = disturbances.with_longest(longest);
-            format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}")
+            format!("{bundles} {unit}, {total} disturbed and {are}: {disturbances}")
         }
     }
 }

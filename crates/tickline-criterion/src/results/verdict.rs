@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::{self, Options};
+use crate::arguments::Options;
+use crate::arguments::criterion::Words;
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::VerdictReason;
 use crate::statistics::interval::Interval;
@@ -34,6 +35,9 @@ pub enum ComparedWith {
     OtherBuild,
     /// A stored run, `--baseline`.
     Baseline,
+    /// Something that only a newer version of this crate knows, in its file.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The conclusion about a benchmark. [The file of
@@ -52,6 +56,9 @@ pub enum Conclusion {
     /// There is nothing to compare the benchmark with: the other build has no such benchmark of
     /// `bench_pairs`, or the baseline has none.
     New,
+    /// A conclusion that only a newer version of this crate knows, in its file.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The verdict on a benchmark.
@@ -116,14 +123,17 @@ pub enum RunState {
         /// The program's exit code: 0, 1 or 3. [`run`](crate::run()) lists their meanings.
         exit_code: u8,
     },
+    /// A state that only a newer version of this crate knows, in its file.
+    #[serde(other)]
+    Unknown,
 }
 
 impl RunState {
-    /// The program's exit code; `None` of a run that is not at its end.
+    /// The program's exit code; `None` of a run that is not at its end, or in an unknown state.
     #[must_use]
     pub const fn exit_code(&self) -> Option<u8> {
         match *self {
-            Self::Unfinished => None,
+            Self::Unfinished | Self::Unknown => None,
             Self::Failed { .. } => Some(ERROR),
             Self::Finished { exit_code } => Some(exit_code),
         }
@@ -153,7 +163,8 @@ impl RunState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Verdicts {
-    /// The version of this format: 1.
+    /// The version of this format: 1. It stays if a newer version of this crate adds fields, which
+    /// an older one ignores, or texts such as codes, which an older one reads as `Unknown`.
     pub version: u32,
     /// The program of `--against`, the first if there are several.
     pub against: Option<String>,
@@ -204,7 +215,7 @@ impl Verdicts {
                 .first()
                 .map(|path| path.display().to_string()),
             layouts: (!options.against.is_empty()).then_some(options.against.len()),
-            baseline: arguments::criterion::baseline(),
+            baseline: Words::of_this_process().baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
             state: RunState::Unfinished,
@@ -254,6 +265,7 @@ impl Verdicts {
         match verdict.compared_with {
             ComparedWith::OtherBuild => " (by the other build)",
             ComparedWith::Baseline => " (by the baseline)",
+            ComparedWith::Unknown => " (by an unknown comparison)",
         }
     }
 
@@ -301,6 +313,7 @@ impl fmt::Display for Verdicts {
                 }
                 Conclusion::Slower => "SLOWER",
                 Conclusion::Undecided => "UNDECIDED",
+                Conclusion::Unknown => "UNKNOWN",
             };
             let by_which = self.by_which(verdict);
             write!(f, "{what}: {}{by_which}", verdict.benchmark)?;
@@ -341,6 +354,10 @@ impl fmt::Display for Verdicts {
         let new = count(Conclusion::New);
         if new > 0 {
             write!(f, ", {new} new")?;
+        }
+        let unknown = count(Conclusion::Unknown);
+        if unknown > 0 {
+            write!(f, ", {unknown} unknown")?;
         }
         if !self.not_judged.is_empty() {
             write!(f, ", {} not judged", self.not_judged.len())?;

@@ -23,12 +23,12 @@ fn collector<const N: usize>(serving: Option<Serving>) -> Collector<N> {
     collector_by(&time, serving)
 }
 
-/// This many groups of a pair of 0 ticks, all at once.
-fn groups(count: usize) -> Vec<[PairReads; 1]> {
+/// This many bundles of a pair of 0 ticks, all at once.
+fn bundles(count: usize) -> Vec<[PairReads; 1]> {
     vec![[PairReads::default()]; count]
 }
 
-/// A group of a pair that lasts until `end_ticks`.
+/// A bundle of a pair that lasts until `end_ticks`.
 fn until(end_ticks: u64) -> [PairReads; 1] {
     [PairReads {
         end_ticks,
@@ -36,17 +36,17 @@ fn until(end_ticks: u64) -> [PairReads; 1] {
     }]
 }
 
-/// A sample gets at most twice the groups that criterion requested, also if groups of the
+/// A sample gets at most twice the bundles that criterion requested, also if bundles of the
 /// slice and of the block are disturbed. A bencher that made more inputs would not use them.
 #[test]
-fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
+fn a_sample_needs_no_more_bundles_than_its_limit_leaves() {
     let mut collector = collector::<1>(None);
     collector
         .slice
-        .add_block(&mut groups(50), Some(Disturbance::Preempted));
+        .add_block(&mut bundles(50), Some(Disturbance::Preempted));
     let mut sample = collector.begin_sample(100);
-    sample.groups_in_slices = 100;
-    sample.block = groups(10);
+    sample.bundles_in_slices = 100;
+    sample.block = bundles(10);
     assert_eq!(sample.min_left(), 200 - 100 - 50 - 10);
 }
 
@@ -54,18 +54,18 @@ fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
 fn the_scale_has_the_mean_of_the_subtracted_costs() {
     let mut collector = collector::<1>(None);
     // No pair on this machine costs as much.
-    (collector.collected.cost_ticks, collector.collected.groups) = (4e9, 4);
+    (collector.collected.cost_ticks, collector.collected.bundles) = (4e9, 4);
     assert_eq!(collector.scale().cost_ticks, 1e9);
 }
 
 /// criterion warms up by another bencher.
 #[test]
-fn the_groups_of_the_warm_up_are_not_results() {
+fn the_bundles_of_the_warm_up_are_not_results() {
     let mut collector = collector::<1>(None);
-    collector.collected.groups = 4;
+    collector.collected.bundles = 4;
     BENCHERS.set(BENCHERS.get().wrapping_add(1));
     collector.begin_sample(1);
-    assert_eq!(collector.collected.groups, 0);
+    assert_eq!(collector.collected.bundles, 0);
 }
 
 /// The caches are cold in the warm-up.
@@ -109,11 +109,11 @@ fn the_time_of_the_measurement_ends_with_its_last_sample() {
 }
 
 #[test]
-fn the_groups_of_earlier_samples_are_kept() {
+fn the_bundles_of_earlier_samples_are_kept() {
     let mut collector = collector::<1>(None);
-    collector.collected.groups = 4;
+    collector.collected.bundles = 4;
     collector.begin_sample(1);
-    assert_eq!(collector.collected.groups, 4);
+    assert_eq!(collector.collected.bundles, 4);
 }
 
 /// A collector with visits of 3, 2 and 4 couples. If the thread was preempted in a visit, that
@@ -122,8 +122,8 @@ fn collector_with_three_visits() -> Collector<2> {
     for _ in 0..100 {
         let mut collector = collector::<2>(None);
         let mut sample = collector.begin_sample(100);
-        for (copy, groups) in [(1, 3), (0, 2), (1, 4)] {
-            for _ in 0..groups {
+        for (copy, bundles) in [(1, 3), (0, 2), (1, 4)] {
+            for _ in 0..bundles {
                 _ = sample.push([PairReads::default(); 2]);
             }
             sample.end_visit(copy);
@@ -136,18 +136,18 @@ fn collector_with_three_visits() -> Collector<2> {
 }
 
 #[test]
-fn nine_groups_of_a_hundred_are_nine_hundredths() {
+fn nine_bundles_of_a_hundred_are_nine_hundredths() {
     let mut collector = collector::<1>(None);
     let mut sample = collector.begin_sample(100);
-    sample.block = groups(9);
+    sample.block = bundles(9);
     assert!(sample.has_share(9, 100));
 }
 
 #[test]
-fn nine_groups_of_a_hundred_are_less_than_a_tenth() {
+fn nine_bundles_of_a_hundred_are_less_than_a_tenth() {
     let mut collector = collector::<1>(None);
     let mut sample = collector.begin_sample(100);
-    sample.block = groups(9);
+    sample.block = bundles(9);
     assert!(!sample.has_share(1, 10));
 }
 
@@ -194,7 +194,7 @@ fn a_block_ends_after_its_last_pair() {
 }
 
 #[test]
-fn a_block_ends_when_the_sample_may_have_enough_groups() {
+fn a_block_ends_when_the_sample_may_have_enough_bundles() {
     let mut collector = collector(None);
     let mut sample = collector.begin_sample(3);
     _ = sample.push(until(0));
@@ -204,7 +204,7 @@ fn a_block_ends_when_the_sample_may_have_enough_groups() {
     assert_eq!(sample.block.len(), 0);
 }
 
-/// The pairs of a group may overlap, and be in either order.
+/// The pairs of a bundle may overlap, and be in either order.
 #[test]
 fn a_block_lasts_from_its_first_start_to_its_last_end() {
     let pair = |start_ticks, end_ticks| PairReads {
@@ -235,10 +235,10 @@ fn a_slice_goes_on_until_its_time_is_over() {
     let slice_ticks = collector.monitor.slice_ticks;
     let mut sample = collector.begin_sample(100);
     sample.slice_ticks = slice_ticks - 1;
-    sample.block = groups(2);
+    sample.block = bundles(2);
     assert!(sample.close_block().is_continue());
     assert_eq!(
-        (sample.groups_in_slices, sample.collector.slice.count()),
+        (sample.bundles_in_slices, sample.collector.slice.count()),
         (0, 2)
     );
 }
@@ -249,10 +249,10 @@ fn a_slice_ends_after_its_time() {
     let slice_ticks = collector.monitor.slice_ticks;
     let mut sample = collector.begin_sample(100);
     sample.slice_ticks = slice_ticks;
-    sample.block = groups(2);
+    sample.block = bundles(2);
     assert!(sample.close_block().is_continue());
     assert_eq!(
-        (sample.groups_in_slices, sample.collector.slice.count()),
+        (sample.bundles_in_slices, sample.collector.slice.count()),
         (2, 0)
     );
 }
@@ -267,22 +267,22 @@ fn each_slice_begins_at_0() {
 }
 
 #[test]
-fn the_groups_of_all_slices_are_taken() {
+fn the_bundles_of_all_slices_are_taken() {
     let mut collector = collector(None);
     let mut sample = collector.begin_sample(100);
     for count in [3, 4] {
         let slice = &mut sample.collector.slice;
-        slice.add_block(&mut groups(count), None);
+        slice.add_block(&mut bundles(count), None);
         sample.close_slice();
     }
     assert_eq!(
-        (sample.groups_in_slices, sample.collector.collected.groups),
+        (sample.bundles_in_slices, sample.collector.collected.bundles),
         (7, 7)
     );
 }
 
 #[test]
-fn a_slice_adds_the_cost_of_each_of_its_groups() {
+fn a_slice_adds_the_cost_of_each_of_its_bundles() {
     let time = CounterTime::builder().quiet().build_or_wall_time();
     let Some(session) = time.session() else {
         return skip("the counter does not measure here");
@@ -292,7 +292,7 @@ fn a_slice_adds_the_cost_of_each_of_its_groups() {
     let mut sample = collector.begin_sample(100);
     for count in [3, 4] {
         let slice = &mut sample.collector.slice;
-        slice.add_block(&mut groups(count), None);
+        slice.add_block(&mut bundles(count), None);
         sample.close_slice();
     }
     let (sum, expected) = (collector.collected.cost_ticks, 7.0 * cost_ticks);
@@ -300,38 +300,38 @@ fn a_slice_adds_the_cost_of_each_of_its_groups() {
 }
 
 #[test]
-fn a_sample_ends_with_enough_groups_that_count() {
+fn a_sample_ends_with_enough_bundles_that_count() {
     let mut collector = collector::<1>(None);
     let mut sample = collector.begin_sample(100);
-    sample.collector.collected.sample_kept.groups = 99;
+    sample.collector.collected.sample_kept.bundles = 99;
     assert!(sample.close_block().is_continue());
-    sample.collector.collected.sample_kept.groups = 100;
+    sample.collector.collected.sample_kept.bundles = 100;
     assert!(sample.close_block().is_break());
 }
 
-/// A sample of disturbed groups never has enough of them.
+/// A sample of disturbed bundles never has enough of them.
 #[test]
-fn a_sample_ends_with_twice_the_groups_that_it_needs() {
+fn a_sample_ends_with_twice_the_bundles_that_it_needs() {
     let mut collector = collector::<1>(None);
     let mut sample = collector.begin_sample(100);
-    sample.groups_in_slices = 199;
+    sample.bundles_in_slices = 199;
     assert!(sample.close_block().is_continue());
     let slice = &mut sample.collector.slice;
-    slice.add_block(&mut groups(1), Some(Disturbance::Preempted));
+    slice.add_block(&mut bundles(1), Some(Disturbance::Preempted));
     assert!(sample.close_block().is_break());
 }
 
 #[test]
-fn a_sample_needs_8_groups_or_more_if_two_routines_run_in_turns() {
+fn a_sample_needs_8_bundles_or_more_if_two_routines_run_in_turns() {
     let mut collector = collector::<2>(None);
     assert_eq!(
-        [1, 9].map(|groups| collector.begin_sample(groups).wanted),
+        [1, 9].map(|bundles| collector.begin_sample(bundles).wanted),
         [8, 9]
     );
 }
 
 #[test]
-fn a_sample_needs_one_group_for_the_iterations_of_a_pair() {
+fn a_sample_needs_one_bundle_for_the_iterations_of_a_pair() {
     let mut collector = collector::<1>(None);
     collector.iterations_per_pair = Some(5);
     let wanted = [5, 6, 0].map(|iterations| collector.begin_sample(iterations).wanted);
@@ -344,7 +344,7 @@ fn finished_sample(collector: &mut Collector<1>) -> Elapsed {
     collector.iterations_per_pair = Some(5);
     let sample = collector.begin_sample(30);
     sample.collector.collected.sample_kept = SampleKept {
-        groups: 4,
+        bundles: 4,
         ticks: 400,
     };
     sample.finish()
