@@ -174,6 +174,7 @@ fn rate_ppb(timex: &libc::timex) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::skip;
 
     /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too
     /// long.
@@ -231,7 +232,7 @@ mod tests {
     fn the_coarse_time_is_the_kernels() {
         let os = PageOs::new(Probes::Full, None);
         if !os.has_coarse {
-            return eprintln!("SKIPPED: no vDSO here");
+            return skip("no vDSO here");
         }
         let asked_ns = || ns_by_system_call(libc::CLOCK_REALTIME_COARSE);
         let (before_ns, coarse_ns, after_ns) = (asked_ns(), os.coarse_unix_ns(), asked_ns());
@@ -248,7 +249,7 @@ mod tests {
         let vdso_type = usize::try_from(libc::AT_SYSINFO_EHDR).expect("a small number");
         let has_vdso = entries.any(|entry| entry.starts_with(&vdso_type.to_ne_bytes()));
         if auxiliary.is_empty() {
-            return eprintln!("SKIPPED: the auxiliary vector cannot be read");
+            return skip("the auxiliary vector cannot be read");
         }
         assert_eq!(PageOs::new(Probes::Full, None).has_coarse, has_vdso);
     }
