@@ -308,6 +308,21 @@ fn result(state: ClockState, document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Leap;
+
+    /// Texts and metrics have the code, and the documents have what serde makes of the name.
+    #[test]
+    fn a_code_is_the_same_in_texts_and_documents() {
+        for severity in Severity::ALL {
+            assert_eq!(serde_json::json!(severity), severity.code());
+        }
+        for level in Level::ALL {
+            assert_eq!(serde_json::json!(level), level.code());
+        }
+        for leap in Leap::ALL {
+            assert_eq!(serde_json::json!(leap), leap.code());
+        }
+    }
 
     #[test]
     fn only_costs_by_a_debug_build_have_a_warning() {

@@ -1,14 +1,15 @@
 //! A finding: the result of a rule (`diagnose`).
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::explanation::Explained;
 use super::fix::{Fix, Place};
 
 tickline_core::named! {
     /// The severity of a finding, the most severe first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
     pub(crate) enum Severity {
         /// Times are wrong, or a call for the time ends the process.
         Wrong => "wrong",
@@ -18,12 +19,6 @@ tickline_core::named! {
         Unsure => "unsure",
         /// Worth knowing.
         Note => "note",
-    }
-}
-
-impl Serialize for Severity {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.code())
     }
 }
 

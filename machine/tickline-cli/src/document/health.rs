@@ -2,7 +2,7 @@
 //! time, and whether the time is known to be right. The sentence is about the machine, not about
 //! tickline's use of the counter.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::finding::{Finding, Severity, worst};
 
@@ -12,8 +12,9 @@ pub(crate) const ANSWERERS_UNKNOWN: &str = "answerers_unknown";
 
 tickline_core::named! {
     /// The state of the machine's clocks.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
     pub(crate) enum Level {
         /// The precise clocks are answered without a system call, and Unix time is within a known
         /// distance of UTC.
@@ -26,12 +27,6 @@ tickline_core::named! {
         Wrong => "wrong",
         /// The answerer of the clocks, or the kernel's NTP state, is unknown.
         Unknown => "unknown",
-    }
-}
-
-impl Serialize for Level {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.code())
     }
 }
 
