@@ -28,9 +28,6 @@ tickline_core::named! {
 pub(crate) struct Finding {
     /// The finding's stable code.
     pub(crate) code: &'static str,
-    /// Whether the kernel keeps time with the TSC after the fix.
-    #[serde(skip)]
-    pub(crate) leads_to_tsc: bool,
     /// The finding's severity.
     pub(crate) severity: Severity,
     /// The finding in one sentence, without a full stop.
@@ -79,10 +76,9 @@ impl Finding {
         Self::new(Severity::Note, &code, what.into())
     }
 
-    fn new<C: Explained>(severity: Severity, code: &C, what: String) -> Self {
+    fn new(severity: Severity, code: &impl Explained, what: String) -> Self {
         Self {
             code: code.explanation().code,
-            leads_to_tsc: C::LEADS_TO_TSC,
             severity,
             what,
             evidence: Vec::new(),
@@ -170,7 +166,6 @@ mod tests {
     fn finding(severity: Severity, fix: Fix) -> Finding {
         Finding {
             code: "a_code",
-            leads_to_tsc: false,
             severity,
             what: "what".to_owned(),
             evidence: vec!["evidence".to_owned()],

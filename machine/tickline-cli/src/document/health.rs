@@ -88,7 +88,6 @@ mod tests {
     fn sentence(level: Level, severity: Severity, fix: Fix) -> String {
         let finding = Finding {
             code: "a_code",
-            leads_to_tsc: false,
             severity,
             what: String::new(),
             evidence: Vec::new(),
