@@ -18,9 +18,9 @@ pub(crate) mod utc_bound;
 pub(crate) use clock_status::{ClockStatus, CpuRow, GateRow, utc_width_ns};
 use clock_status::{gates, usual_status};
 pub(crate) use explanation::{Block, Explained, Explanation};
-pub(crate) use finding::{Detail, Finding, Severity};
+pub(crate) use finding::{Detail, Finding, Severity, worst};
 pub(crate) use fix::{Fix, Place, Steps};
-pub(crate) use health::{ANSWERERS_UNKNOWN, Health, Level};
+pub(crate) use health::{Health, Level};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -479,6 +479,7 @@ mod tests {
             health: Some(Health {
                 level,
                 text: "the time costs 25 ns".to_owned(),
+                decided_by: None,
             }),
             result: "The result.".to_owned(),
             ..Document::default()

@@ -4,11 +4,7 @@
 
 use serde::Serialize;
 
-use super::finding::{Finding, Severity, worst};
-
-/// The code of the finding that says why the answerer of the clocks is unknown, as
-/// `diagnose/process.rs` has it.
-pub(crate) const ANSWERERS_UNKNOWN: &str = "answerers_unknown";
+use super::finding::{Finding, Severity};
 
 tickline_core::named! {
     /// The state of the machine's clocks.
@@ -39,6 +35,10 @@ pub(crate) struct Health {
     /// The cost of the time, and whether the time is known to be right, in one sentence without a
     /// full stop.
     pub(crate) text: String,
+    /// The code of the finding that decides the level: the worst, or the note that says why the
+    /// level is unknown.
+    #[serde(skip)]
+    pub(crate) decided_by: Option<&'static str>,
 }
 
 impl Health {
@@ -48,15 +48,10 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// The finding that decides the level: the worst, or the note that says why the level is
-    /// unknown.
+    /// The finding that decides the level.
     pub(crate) fn finding<'a>(&self, findings: &'a [Finding]) -> Option<&'a Finding> {
-        let is_reason = |finding: &&Finding| finding.code == ANSWERERS_UNKNOWN;
-        let reason = findings.iter().find(is_reason);
-        match self.level {
-            Level::Unknown => reason.or(worst(findings)),
-            _ => worst(findings),
-        }
+        let code = self.decided_by?;
+        findings.iter().find(|finding| finding.code == code)
     }
 
     /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix
@@ -82,6 +77,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::finding::worst;
     use crate::document::fix::Fix;
 
     /// The sentence at this level with one finding of this severity and fix.
@@ -98,6 +94,7 @@ mod tests {
         let health = Health {
             level,
             text: "it costs 900 ns".to_owned(),
+            decided_by: worst(std::slice::from_ref(&finding)).map(|finding| finding.code),
         };
         health.sentence(&[finding], "Fix below.")
     }
