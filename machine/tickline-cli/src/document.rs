@@ -36,7 +36,6 @@ use crate::measure::track::TrackSummary;
 use crate::measure::warp::{WHY_NOT_COMPARED, WarpTest};
 use crate::measure::watch::WatchSummary;
 use crate::measure::who::WhoSummary;
-use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
 
 /// The schema's name. Its number rises when a key changes its meaning or is removed.
@@ -221,23 +220,6 @@ impl Document {
         is_watch.then_some(
             "This is a debug build: its brackets are wider than those of a release build.",
         )
-    }
-
-    /// Shows the sentence about the machine with its level in colour, the result, and that
-    /// warning.
-    pub(crate) fn show_result(&self, screen: &mut Screen) {
-        if let Some((sentence, health)) = self.headline().zip(self.health.as_ref()) {
-            let style = match health.level {
-                Level::Ok => GOOD,
-                Level::Unsure | Level::Slow | Level::Unknown => SLOW,
-                Level::Wrong => BAD,
-            };
-            screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
-        }
-        screen.say("", &self.result);
-        if let Some(note) = self.build_note() {
-            screen.say("", note);
-        }
     }
 }
 
@@ -481,7 +463,6 @@ mod tests {
                 text: "the time costs 25 ns".to_owned(),
                 decided_by: None,
             }),
-            result: "The result.".to_owned(),
             ..Document::default()
         }
     }
@@ -492,35 +473,6 @@ mod tests {
         assert!(of_health(Level::Wrong).is_bad());
         assert!(!of_health(Level::Unsure).is_bad());
         assert!(!Document::default().is_bad());
-    }
-
-    #[test]
-    fn the_sentence_about_the_machine_is_above_the_result() {
-        let mut screen = Screen::of(80);
-        of_health(Level::Ok).show_result(&mut screen);
-        assert_eq!(
-            anstream::adapter::strip_str(&screen.text).to_string(),
-            "OK: the time costs 25 ns.\nThe result.\n"
-        );
-    }
-
-    #[test]
-    fn the_level_alone_has_a_colour() {
-        let shown = |level| {
-            let mut screen = Screen::of(80);
-            of_health(level).show_result(&mut screen);
-            screen.text
-        };
-        for (level, word, style) in [
-            (Level::Ok, "OK", GOOD),
-            (Level::Slow, "SLOW", SLOW),
-            (Level::Unknown, "UNKNOWN", SLOW),
-            (Level::Wrong, "WRONG", BAD),
-        ] {
-            let text = shown(level);
-            let painted = format!("{style}{word}{style:#}: the time");
-            assert!(text.starts_with(&painted), "{text:?}");
-        }
     }
 
     #[test]
