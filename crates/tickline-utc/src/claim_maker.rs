@@ -147,10 +147,10 @@ impl ClaimMaker {
         has_gap || do_clocks_disagree || is_source_disrupted
     }
 
-    /// Counts a request without a report of the last source or a better one. Returns whether it is
-    /// the first in a row: the source is late, and its last claim goes on, also if a worse source
-    /// answers. At the second one it is taken for dead. After a disruption the second request
-    /// follows at once, so it does not count as a second miss.
+    /// Counts a request at which neither the last source nor a better one has given a report.
+    /// Returns whether it is the first in a row: the source is late, and its last claim goes on,
+    /// also if a worse source answers. At the second one it is taken for dead. After a disruption
+    /// the second request follows at once, so it does not count as a second miss.
     fn count_report(&mut self, moment: &Moment, answer: SourceAnswer) -> bool {
         let misses = |expected: UtcSource| {
             answer.map_or(true, |report| {
@@ -160,8 +160,8 @@ impl ClaimMaker {
         self.reporting.count_request(misses, moment.raw_ns)
     }
 
-    /// Counts a request at which a worse source states a cause than the source whose cause readings
-    /// fail with. Returns whether it is the first in a row: that cause goes on, as a claim does.
+    /// Readings fail with the cause of one source. Counts a request at which only a worse source
+    /// states a cause. Returns whether it is the first in a row: the earlier cause then stays.
     fn count_cause(&mut self, moment: &Moment, unsynchronised: Option<UtcSource>) -> bool {
         let misses =
             |expected: UtcSource| unsynchronised.is_some_and(|by| expected.is_better_than(by));

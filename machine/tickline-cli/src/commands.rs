@@ -1,4 +1,5 @@
-//! The commands, each a function `run` of its arguments. `manual` has two.
+//! The commands, each a function `run` of its arguments. `manual` has two. `result` is what several
+//! of them show first.
 
 pub(crate) mod bench;
 pub(crate) mod compare;
@@ -7,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod flight;
 pub(crate) mod manual;
 pub(crate) mod report;
+mod result;
 #[cfg_attr(
     not(all(target_os = "linux", target_arch = "x86_64")),
     path = "commands/run/unsupported.rs"

@@ -18,9 +18,9 @@ pub(crate) mod utc_bound;
 pub(crate) use clock_status::{ClockStatus, CpuRow, GateRow, utc_width_ns};
 use clock_status::{gates, usual_status};
 pub(crate) use explanation::{Block, Explained, Explanation};
-pub(crate) use finding::{Detail, Finding, Severity};
+pub(crate) use finding::{Detail, Finding, Severity, worst};
 pub(crate) use fix::{Fix, Place, Steps};
-pub(crate) use health::{ANSWERERS_UNKNOWN, Health, Level};
+pub(crate) use health::{Health, Level};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,6 @@ use crate::measure::track::TrackSummary;
 use crate::measure::warp::{WHY_NOT_COMPARED, WarpTest};
 use crate::measure::watch::WatchSummary;
 use crate::measure::who::WhoSummary;
-use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
 
 /// The schema's name. Its number rises when a key changes its meaning or is removed.
@@ -222,23 +221,6 @@ impl Document {
             "This is a debug build: its brackets are wider than those of a release build.",
         )
     }
-
-    /// Shows the sentence about the machine with its level in colour, the result, and that
-    /// warning.
-    pub(crate) fn show_result(&self, screen: &mut Screen) {
-        if let Some((sentence, health)) = self.headline().zip(self.health.as_ref()) {
-            let style = match health.level {
-                Level::Ok => GOOD,
-                Level::Unsure | Level::Slow | Level::Unknown => SLOW,
-                Level::Wrong => BAD,
-            };
-            screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
-        }
-        screen.say("", &self.result);
-        if let Some(note) = self.build_note() {
-            screen.say("", note);
-        }
-    }
 }
 
 /// The document's result: which clock tickline reads, and why, in one sentence.
@@ -308,6 +290,21 @@ fn result(state: ClockState, document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Leap;
+
+    /// Texts and metrics have the code, and the documents have what serde makes of the name.
+    #[test]
+    fn a_code_is_the_same_in_texts_and_documents() {
+        for severity in Severity::ALL {
+            assert_eq!(serde_json::json!(severity), severity.code());
+        }
+        for level in Level::ALL {
+            assert_eq!(serde_json::json!(level), level.code());
+        }
+        for leap in Leap::ALL {
+            assert_eq!(serde_json::json!(leap), leap.code());
+        }
+    }
 
     #[test]
     fn only_costs_by_a_debug_build_have_a_warning() {
@@ -464,8 +461,8 @@ mod tests {
             health: Some(Health {
                 level,
                 text: "the time costs 25 ns".to_owned(),
+                decided_by: None,
             }),
-            result: "The result.".to_owned(),
             ..Document::default()
         }
     }
@@ -476,35 +473,6 @@ mod tests {
         assert!(of_health(Level::Wrong).is_bad());
         assert!(!of_health(Level::Unsure).is_bad());
         assert!(!Document::default().is_bad());
-    }
-
-    #[test]
-    fn the_sentence_about_the_machine_is_above_the_result() {
-        let mut screen = Screen::of(80);
-        of_health(Level::Ok).show_result(&mut screen);
-        assert_eq!(
-            anstream::adapter::strip_str(&screen.text).to_string(),
-            "OK: the time costs 25 ns.\nThe result.\n"
-        );
-    }
-
-    #[test]
-    fn the_level_alone_has_a_colour() {
-        let shown = |level| {
-            let mut screen = Screen::of(80);
-            of_health(level).show_result(&mut screen);
-            screen.text
-        };
-        for (level, word, style) in [
-            (Level::Ok, "OK", GOOD),
-            (Level::Slow, "SLOW", SLOW),
-            (Level::Unknown, "UNKNOWN", SLOW),
-            (Level::Wrong, "WRONG", BAD),
-        ] {
-            let text = shown(level);
-            let painted = format!("{style}{word}{style:#}: the time");
-            assert!(text.starts_with(&painted), "{text:?}");
-        }
     }
 
     #[test]

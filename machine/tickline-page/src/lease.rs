@@ -133,7 +133,8 @@ pub use tickline_core::reference::Timescale;
 use tickline_core::units::ticks_between;
 
 /// The word and the slots of a page: for simulators and tests, which put lines into a page, or load
-/// them, by themselves. Readers and servers need nothing from here.
+/// them, by themselves. Readers and servers need nothing from here. Its items do not follow
+/// semantic versioning: they are public because the simulator of this repository uses them.
 ///
 /// - [`LeaseWord`](memory::LeaseWord): the state of a page, 8 bytes whose value never recurs;
 /// - [`LeaseLine`](memory::LeaseLine) and [`EndMark`](memory::EndMark): the contents of a slot;

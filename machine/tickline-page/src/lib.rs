@@ -34,10 +34,10 @@
 //!
 //! # Stability
 //!
-//! All public items follow semantic versioning, but for six of `program`, which that module's head
-//! names. The page has a version of its own: the bytes and the rules of layout version 1 stay as
-//! they are. A program that calls `open` needs only the crate root. The modules are for other
-//! programs:
+//! All public items follow semantic versioning, but for [`lease::memory`], which the simulator of
+//! this repository uses, and for six of `program`, which that module's head names. The page has a
+//! version of its own: the bytes and the rules of layout version 1 stay as they are. A program that
+//! calls `open` needs only the crate root. The modules are for other programs:
 //!
 //! | for | module |
 //! |---|---|
@@ -72,6 +72,8 @@ pub mod page_file;
 mod primitive;
 #[cfg(target_os = "linux")]
 pub mod program;
+#[cfg(test)]
+mod testing;
 
 pub use attach::{AttachError, AttachedPage, BootContext};
 #[cfg(all(feature = "clock", target_os = "linux", not(miri)))]

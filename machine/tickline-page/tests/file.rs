@@ -3,7 +3,9 @@
 #![cfg(all(feature = "file", target_os = "linux"))]
 
 use std::error::Error as _;
+use std::fmt::Display;
 use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,12 @@ use tickline_page::page_file::{
     AttachedFile, LockedPageFile, PageErrorCause, PageSwitch, lock_holder, switch_off, switch_on,
 };
 use tickline_page::{BootContext, Header};
+
+/// Reports that a test did not run. Writes directly to stderr, because the test harness hides the
+/// output of tests that pass.
+fn skip(reason: impl Display) {
+    _ = writeln!(io::stderr(), "SKIPPED: {reason}");
+}
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -481,7 +489,7 @@ fn a_lock_of_another_user_is_refused() {
     let lock = folder.path().join("page.lock");
     fs::write(&lock, "").unwrap();
     if std::os::unix::fs::chown(&lock, Some(OTHER), None).is_err() {
-        return println!("SKIPPED: only root can give a file away");
+        return skip("only root can give a file away");
     }
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
     assert!(error.contains("4711"), "{error}");
@@ -519,7 +527,7 @@ fn a_dropped_page_is_unmapped() {
 #[test]
 fn a_snapshot_has_the_generation_of_the_page() {
     let Some(counter) = tickline_page::HardwareCounter::if_present() else {
-        return println!("SKIPPED: no counter on this target");
+        return skip("no counter on this target");
     };
     let (_folder, page) = folder();
     let writer = LockedPageFile::create(&page).unwrap();

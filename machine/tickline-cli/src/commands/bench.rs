@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::result::show_result;
 use crate::args;
 use crate::document::Document;
 use crate::exit::Exit;
@@ -59,7 +60,7 @@ fn text(document: &Document) -> String {
     ];
     const LONG_RUN: [&str; 3] = ["clock", "ns a call", "s in all"];
     let mut screen = Screen::for_stdout();
-    document.show_result(&mut screen);
+    show_result(document, &mut screen);
     let Some(BenchSummary {
         rounds,
         calls,

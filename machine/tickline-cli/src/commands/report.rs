@@ -7,6 +7,7 @@ mod offset;
 
 use std::io;
 
+use super::result::show_result;
 use crate::args::Report;
 use crate::document::Document;
 use crate::exit::Exit;
@@ -54,7 +55,7 @@ fn write(destination: &Destination, document: &Document, output: JsonOutput) -> 
     }
     destination.save(report.as_bytes())?;
     let mut screen = Screen::for_stdout();
-    document.show_result(&mut screen);
+    show_result(document, &mut screen);
     screen.line(&format!("\nThe report is in {}.", destination.name()));
     output.emit(document, &screen.text)
 }

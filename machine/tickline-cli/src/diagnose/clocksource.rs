@@ -111,8 +111,11 @@ fn with_gain(finding: Finding, document: &Document) -> Finding {
     let Some((now_ns, then_ns)) = document.avoidable_cost_ns() else {
         return finding;
     };
-    let has_measured_cost = finding.leads_to_tsc || reads_counter;
-    if !finding.fix.is_impossible() && !has_measured_cost {
+    // The fix of such a finding leads to the TSC, also if it names no clocksource.
+    let is_about_tsc = tsc::Code::ALL
+        .iter()
+        .any(|code| code.code() == finding.code);
+    if !finding.fix.is_impossible() && !is_about_tsc && !reads_counter {
         return finding;
     }
     let mut finding = finding.seen(format!(

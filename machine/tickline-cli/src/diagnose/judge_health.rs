@@ -1,6 +1,7 @@
 //! Judges the state of the machine's clocks from facts and findings.
 
-use crate::document::{ANSWERERS_UNKNOWN, Document, Finding, Health, Level, Severity};
+use super::process;
+use crate::document::{Document, Finding, Health, Level, Severity, worst};
 use crate::measure::served_by::ServedBy;
 
 impl Health {
@@ -26,8 +27,24 @@ impl Health {
         } else {
             format!("{cost}; {time}")
         };
-        Self { level, text }
+        let decided_by = match level {
+            Level::Unknown => {
+                let reason = findings.iter().find(|finding| is_of_answerers(finding));
+                reason.or(worst(findings))
+            }
+            _ => worst(findings),
+        };
+        Self {
+            level,
+            text,
+            decided_by: decided_by.map(|finding| finding.code),
+        }
     }
+}
+
+/// Whether this is the note that says why the answerer of the clocks is unknown.
+fn is_of_answerers(finding: &Finding) -> bool {
+    finding.code == process::Code::AnswerersUnknown.code()
 }
 
 /// The level that these findings show, without those whose codes are `accepted`. What an accepted
@@ -45,7 +62,7 @@ pub(crate) fn level(document: &Document, findings: &[Finding], accepted: &[Strin
         found.any(is_about)
     };
     let accepts_cost =
-        accepts(|finding| finding.severity == Severity::Slow || finding.code == ANSWERERS_UNKNOWN);
+        accepts(|finding| finding.severity == Severity::Slow || is_of_answerers(finding));
     // Without an NTP state, no finding says anything about Unix time.
     let accepts_time = document.machine.ntp.is_some()
         && accepts(|finding| matches!(finding.severity, Severity::Wrong | Severity::Unsure));

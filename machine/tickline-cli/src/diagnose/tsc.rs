@@ -373,8 +373,6 @@ tickline_core::named! {
 }
 
 impl Explained for Code {
-    const LEADS_TO_TSC: bool = true;
-
     fn explanation(&self) -> Explanation {
         let code = self.code();
         match self {

@@ -4,9 +4,6 @@
 /// The code of a finding. Each file of rules has an enumeration of its codes, and a code without an
 /// explanation does not compile.
 pub(crate) trait Explained {
-    /// Whether the kernel keeps time with the TSC after the fix of such a finding.
-    const LEADS_TO_TSC: bool = false;
-
     fn explanation(&self) -> Explanation;
 }
 

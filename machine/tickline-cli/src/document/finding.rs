@@ -1,14 +1,15 @@
 //! A finding: the result of a rule (`diagnose`).
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::explanation::Explained;
 use super::fix::{Fix, Place};
 
 tickline_core::named! {
     /// The severity of a finding, the most severe first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
     pub(crate) enum Severity {
         /// Times are wrong, or a call for the time ends the process.
         Wrong => "wrong",
@@ -21,21 +22,12 @@ tickline_core::named! {
     }
 }
 
-impl Serialize for Severity {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.code())
-    }
-}
-
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Finding {
     /// The finding's stable code.
     pub(crate) code: &'static str,
-    /// Whether the kernel keeps time with the TSC after the fix.
-    #[serde(skip)]
-    pub(crate) leads_to_tsc: bool,
     /// The finding's severity.
     pub(crate) severity: Severity,
     /// The finding in one sentence, without a full stop.
@@ -84,10 +76,9 @@ impl Finding {
         Self::new(Severity::Note, &code, what.into())
     }
 
-    fn new<C: Explained>(severity: Severity, code: &C, what: String) -> Self {
+    fn new(severity: Severity, code: &impl Explained, what: String) -> Self {
         Self {
             code: code.explanation().code,
-            leads_to_tsc: C::LEADS_TO_TSC,
             severity,
             what,
             evidence: Vec::new(),
@@ -175,7 +166,6 @@ mod tests {
     fn finding(severity: Severity, fix: Fix) -> Finding {
         Finding {
             code: "a_code",
-            leads_to_tsc: false,
             severity,
             what: "what".to_owned(),
             evidence: vec!["evidence".to_owned()],

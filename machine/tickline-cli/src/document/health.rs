@@ -2,18 +2,15 @@
 //! time, and whether the time is known to be right. The sentence is about the machine, not about
 //! tickline's use of the counter.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::finding::{Finding, Severity, worst};
-
-/// The code of the finding that says why the answerer of the clocks is unknown, as
-/// `diagnose/process.rs` has it.
-pub(crate) const ANSWERERS_UNKNOWN: &str = "answerers_unknown";
+use super::finding::{Finding, Severity};
 
 tickline_core::named! {
     /// The state of the machine's clocks.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
     pub(crate) enum Level {
         /// The precise clocks are answered without a system call, and Unix time is within a known
         /// distance of UTC.
@@ -29,12 +26,6 @@ tickline_core::named! {
     }
 }
 
-impl Serialize for Level {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.code())
-    }
-}
-
 /// The state of the machine's clocks, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -44,6 +35,10 @@ pub(crate) struct Health {
     /// The cost of the time, and whether the time is known to be right, in one sentence without a
     /// full stop.
     pub(crate) text: String,
+    /// The code of the finding that decides the level: the worst, or the note that says why the
+    /// level is unknown.
+    #[serde(skip)]
+    pub(crate) decided_by: Option<&'static str>,
 }
 
 impl Health {
@@ -53,15 +48,10 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// The finding that decides the level: the worst, or the note that says why the level is
-    /// unknown.
+    /// The finding that decides the level.
     pub(crate) fn finding<'a>(&self, findings: &'a [Finding]) -> Option<&'a Finding> {
-        let is_reason = |finding: &&Finding| finding.code == ANSWERERS_UNKNOWN;
-        let reason = findings.iter().find(is_reason);
-        match self.level {
-            Level::Unknown => reason.or(worst(findings)),
-            _ => worst(findings),
-        }
+        let code = self.decided_by?;
+        findings.iter().find(|finding| finding.code == code)
     }
 
     /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix
@@ -94,12 +84,12 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::finding::worst;
     use crate::document::fix::Fix;
 
     fn finding(severity: Severity, fix: Fix) -> Finding {
         Finding {
             code: "a_code",
-            leads_to_tsc: false,
             severity,
             what: String::new(),
             evidence: Vec::new(),
@@ -114,6 +104,7 @@ mod tests {
         let health = Health {
             level,
             text: "it costs 900 ns".to_owned(),
+            decided_by: worst(std::slice::from_ref(&finding)).map(|finding| finding.code),
         };
         health.sentence(findings, "Fix below.")
     }

@@ -1,6 +1,6 @@
 //! The kernel's NTP state.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 use tickline_utc::sources::kernel::KernelErrors;
 
@@ -37,7 +37,7 @@ pub(crate) struct Ntp {
 
 tickline_core::named! {
     /// The state of a leap second.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub(crate) enum Leap {
@@ -51,12 +51,6 @@ tickline_core::named! {
         InProgress => "in_progress",
         /// It is over, and the daemon has not yet withdrawn its announcement.
         Done => "done",
-    }
-}
-
-impl Serialize for Leap {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.code())
     }
 }
 

@@ -211,15 +211,6 @@ fn each_code_in_facts_sh_is_known_to_the_program() {
 }
 
 #[test]
-fn a_leap_second_is_read_as_it_is_written() {
-    for leap in Leap::ALL {
-        let written = serde_json::to_value(leap).unwrap();
-        let read: Leap = serde_json::from_value(written).unwrap();
-        assert_eq!(read, *leap);
-    }
-}
-
-#[test]
 #[cfg(target_os = "linux")]
 fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
     let root = tempfile::tempdir().unwrap();

@@ -241,25 +241,28 @@ mod tests {
         assert_eq!(ends, (5.0, 9.0));
     }
 
+    /// A sample of a reading of 1,010 ns that is bounded by 1,000 and 1,025.
+    fn sample_between(before: u64, after: u64) -> OffsetSample {
+        offset_sample(0.5, before, [1_000, 1_010, 1_025], after, ClockState::Fast)
+    }
+
     #[test]
-    fn a_sample_places_the_reading_in_its_bracket() {
-        let sample = |before, after| {
-            offset_sample(0.5, before, [1_000, 1_010, 1_025], after, ClockState::Fast)
-        };
-        let inside = sample(990, 1_020);
-        assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
-        assert_eq!((inside.bound_before_ns, inside.bound_after_ns), (10, 15));
-        assert_eq!(
-            (inside.inside_bracket, inside.bound_violated),
-            (true, false)
-        );
-        let outside = sample(1_015, 1_020);
-        assert!(
-            !outside.inside_bracket && !outside.bound_violated,
-            "outside the bracket, within the bound"
-        );
-        assert!(sample(1_026, 1_030).bound_violated);
-        assert!(sample(900, 999).bound_violated);
+    fn an_offset_is_the_distance_from_the_middle_of_the_bracket() {
+        let sample = sample_between(990, 1_020);
+        assert!((sample.offset_ns - 5.0).abs() < 1e-9 && (sample.bracket_ns - 15.0).abs() < 1e-9);
+        assert!(sample.inside_bracket);
+    }
+
+    #[test]
+    fn a_sample_has_the_bound_on_either_side() {
+        let sample = sample_between(990, 1_020);
+        assert_eq!((sample.bound_before_ns, sample.bound_after_ns), (10, 15));
+    }
+
+    #[test]
+    fn a_reading_outside_its_bracket_may_be_within_its_bound() {
+        let sample = sample_between(1_015, 1_020);
+        assert!(!sample.inside_bracket && !sample.bound_violated);
     }
 
     #[test]

@@ -495,6 +495,11 @@ fn a_report_on_standard_output_is_the_page_alone() {
     assert!(page.trim_end().ends_with("</html>"), "{page}");
 }
 
+/// What this command has measured without the counter.
+fn without_counter(command: &'static str) -> &'static Measured {
+    &all()[&(command, "off")]
+}
+
 #[test]
 fn without_the_counter_each_command_works_and_says_why() {
     for ((command, _), found) in all().iter().filter(|((_, counter), _)| *counter == "off") {
@@ -507,13 +512,20 @@ fn without_the_counter_each_command_works_and_says_why() {
             found.output.status
         );
     }
-    let off = |command| &all()[&(command, "off")];
-    let result = off("doctor").json["result"].as_str().unwrap();
+}
+
+#[test]
+fn without_the_counter_the_result_of_the_doctor_names_the_switch() {
+    let result = without_counter("doctor").json["result"].as_str().unwrap();
     assert!(
         result.contains("the environment variable TICKLINE is off"),
         "{result}"
     );
-    let out = off("watch").text();
+}
+
+#[test]
+fn without_the_counter_the_watch_counts_no_reading_by_it_and_knows_no_skew() {
+    let out = without_counter("watch").text();
     assert!(
         out.contains(" fallback") && out.contains("TICKLINE is off"),
         "{out}"
@@ -522,7 +534,12 @@ fn without_the_counter_each_command_works_and_says_why() {
         out.contains(" 0 by the counter") && out.contains("skew     unknown"),
         "{out}"
     );
-    let report = fs::read_to_string(off("report").folder.join("report.html")).unwrap();
+}
+
+#[test]
+fn without_the_counter_the_report_says_which_clock_is_read() {
+    let report = without_counter("report").folder.join("report.html");
+    let report = fs::read_to_string(report).unwrap();
     assert!(
         report.contains("tickline reads the OS clock") && report.contains("closed"),
         "{report}"

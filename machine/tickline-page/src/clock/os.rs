@@ -133,10 +133,13 @@ impl ReaderOs for PageOs {
 
 /// The resolution of the OS clock, ns, by the kernel's clocksource.
 pub(super) fn os_resolution_ns() -> i64 {
-    let clocksource = read(Clocksource::CURRENT_FILE, &mut [0; 64])
-        .map_or(Clocksource::Unknown, Clocksource::from_name);
+    resolution_ns(read(Clocksource::CURRENT_FILE, &mut [0; 64]).unwrap_or_default())
+}
+
+/// The resolution of the OS clock, ns, if the kernel's clocksource has this name.
+fn resolution_ns(name: &[u8]) -> i64 {
     // The counter's own resolution matters only for brackets.
-    clocksource
+    Clocksource::from_name(name)
         .resolutions(HardwareCounter::CLOCKSOURCE, 0)
         .reference_ns
         .max(1)
@@ -174,6 +177,7 @@ fn rate_ppb(timex: &libc::timex) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::skip;
 
     /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too
     /// long.
@@ -231,7 +235,7 @@ mod tests {
     fn the_coarse_time_is_the_kernels() {
         let os = PageOs::new(Probes::Full, None);
         if !os.has_coarse {
-            return eprintln!("SKIPPED: no vDSO here");
+            return skip("no vDSO here");
         }
         let asked_ns = || ns_by_system_call(libc::CLOCK_REALTIME_COARSE);
         let (before_ns, coarse_ns, after_ns) = (asked_ns(), os.coarse_unix_ns(), asked_ns());
@@ -248,7 +252,7 @@ mod tests {
         let vdso_type = usize::try_from(libc::AT_SYSINFO_EHDR).expect("a small number");
         let has_vdso = entries.any(|entry| entry.starts_with(&vdso_type.to_ne_bytes()));
         if auxiliary.is_empty() {
-            return eprintln!("SKIPPED: the auxiliary vector cannot be read");
+            return skip("the auxiliary vector cannot be read");
         }
         assert_eq!(PageOs::new(Probes::Full, None).has_coarse, has_vdso);
     }
@@ -260,11 +264,15 @@ mod tests {
 
     #[test]
     fn the_resolution_of_the_os_clock_is_that_of_the_kernels_clocksource() {
-        let file = Clocksource::CURRENT_FILE.to_str().unwrap();
-        let name = std::fs::read(file).unwrap_or_default();
-        let resolutions =
-            Clocksource::from_name(&name).resolutions(HardwareCounter::CLOCKSOURCE, 0);
-        assert_eq!(os_resolution_ns(), resolutions.reference_ns.max(1));
+        for (name, expected_ns) in [
+            (&b"kvm-clock\n"[..], 1),
+            (b"hpet\n", 100),
+            (b"acpi_pm\n", 280),
+            (b"jiffies\n", 10_000_000),
+            (b"", 280), // unknown
+        ] {
+            assert_eq!(resolution_ns(name), expected_ns, "{}", name.escape_ascii());
+        }
     }
 
     /// The kernel's answer, by a call of the test.

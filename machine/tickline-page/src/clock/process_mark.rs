@@ -153,6 +153,7 @@ impl Drop for WipedMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::skip;
 
     /// Whether the kernel would wipe a mapping of this process.
     fn wipes_memory() -> bool {
@@ -240,7 +241,7 @@ mod tests {
     fn a_mark_that_is_dropped_leaves_no_memory() {
         let marks: Vec<_> = (0..64).map_while(|_| WipedMemory::map()).collect();
         if marks.is_empty() {
-            return eprintln!("SKIPPED: this kernel wipes no memory");
+            return skip("this kernel wipes no memory");
         }
         let memory: Vec<_> = marks.iter().map(|mark| mark.0).collect();
         assert!(memory.iter().all(|memory| is_mapped(*memory)));

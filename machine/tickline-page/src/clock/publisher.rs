@@ -247,6 +247,7 @@ mod tests {
     use super::*;
     use crate::lease::Line;
     use crate::lease::memory::LeaseStore as _;
+    use crate::testing::skip;
 
     fn bounds() -> OsBounds {
         os_bounds(&Bounds::default(), None)
@@ -331,7 +332,7 @@ mod tests {
         match Publisher::start(clock, folder.join("page")) {
             Ok(publisher) => Some(publisher),
             Err(error) => {
-                eprintln!("SKIPPED: {error}");
+                skip(error);
                 None
             }
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::cases::{Case, Output};
+use super::skip;
 
 /// The number of cases. A second is enough for a few hundred thousand.
 const CASES: u64 = 60_000;
@@ -13,7 +14,7 @@ const CASES: u64 = 60_000;
 /// The limit of words in one reading, in either reader (`MAX_STARTS` in `lease/reader.rs`).
 const MAX_STARTS: u64 = 64;
 
-/// Compiles the header's test program. Without a compiler, prints SKIPPED and returns `None`.
+/// Compiles the header's test program. Without a compiler, says so and returns `None`.
 fn compile(standard: &str) -> Option<PathBuf> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -43,7 +44,7 @@ fn compile(standard: &str) -> Option<PathBuf> {
             Some(program)
         }
         Err(error) => {
-            println!("SKIPPED: {compiler} does not run: {error}");
+            skip(format_args!("{compiler} does not run: {error}"));
             None
         }
     }

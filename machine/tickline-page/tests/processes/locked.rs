@@ -7,6 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{capabilities, set_capabilities};
 use tickline_page::page_file::LockedPageFile;
 
+use crate::skip;
 use crate::writer::{folder, given_page, output_of};
 
 /// The child process of the tests below. Does nothing by itself. Root would be above the
@@ -38,7 +39,7 @@ fn said_with(limit: Rlimit) -> String {
 fn a_page_that_is_locked_in_memory_counts_as_locked() {
     let limit = getrlimit(Resource::Memlock);
     if limit.current.is_some_and(|bytes| bytes < 1 << 16) {
-        return println!("SKIPPED: the limit of locked memory may be below a page here");
+        return skip("the limit of locked memory may be below a page here");
     }
     assert_eq!(said_with(limit), "locked: true, by the kernel: true");
 }

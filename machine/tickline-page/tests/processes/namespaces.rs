@@ -13,6 +13,7 @@ use std::ptr;
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
 use tickline_page::page_file::{AttachedFile, LockedPageFile};
 
+use super::skip;
 use super::writer::{folder, given_page, output_of};
 
 fn to_result(result: libc::c_int) -> io::Result<()> {
@@ -79,8 +80,9 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     drop(LockedPageFile::create(&page).unwrap());
     if let Err(error) = opened(UNMAPPED_USERS, &page, &folder, 0) {
-        println!("SKIPPED: no mount in a user namespace can be made here: {error}");
-        return;
+        return skip(format_args!(
+            "no mount in a user namespace can be made here: {error}"
+        ));
     }
     for (path, flags, is_trusted) in [
         (&*folder, MS_RDONLY, true),
@@ -121,11 +123,10 @@ fn user_65534_is_not_trusted_in_the_first_user_namespace() {
     let is_first =
         fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
     if !is_first || chown(&page, Some(65_534), None).is_err() {
-        println!("SKIPPED: only root of the first user namespace can give a file away");
-        return;
+        return skip("only root of the first user namespace can give a file away");
     }
     match opened(libc::CLONE_NEWNS, &page, &page, MS_RDONLY) {
         Ok(found) => assert!(found.contains("belongs to user 65534 (nobody)"), "{found}"),
-        Err(error) => println!("SKIPPED: no mount can be made here: {error}"),
+        Err(error) => skip(format_args!("no mount can be made here: {error}")),
     }
 }

@@ -10,6 +10,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use tickline_page::page_file::{LockHolder, LockedPageFile, lock_holder};
 
+use super::skip;
+
 /// The environment variable that has the page's path in a child process.
 pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";
 
@@ -134,7 +136,7 @@ fn a_writer_outside_of_the_pid_namespace_is_known_to_exist() {
     let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let said = said.unwrap_or_default();
     if !said.contains("said: ") {
-        return eprintln!("SKIPPED: no pid namespace: {said}");
+        return skip(format_args!("no pid namespace: {said}"));
     }
     assert!(said.contains("said: Invisible"), "{said}");
 }

@@ -1,5 +1,6 @@
 //! Formats the document as text: the result, the findings, then the facts.
 
+use crate::commands::result::show_result;
 use crate::document::{CpuRow, Detail, Document, Finding, Severity};
 use crate::machine_rows::machine_rows;
 use crate::measure::costs::CostRow;
@@ -9,7 +10,7 @@ use crate::words::{figure, or_dash, plain};
 
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
-    document.show_result(&mut screen);
+    show_result(document, &mut screen);
     findings(document, &mut screen);
     machine(document, &mut screen);
     per_cpu(document, &mut screen);

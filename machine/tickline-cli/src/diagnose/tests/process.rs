@@ -2,7 +2,7 @@
 
 use super::super::process::Code;
 use super::given::{Given, assert_each_found, good_machine};
-use crate::document::{ANSWERERS_UNKNOWN, Severity};
+use crate::document::Severity;
 use crate::machine::is_libc;
 use crate::measure::served_by::{NO_FILTER, ServedBy};
 
@@ -182,7 +182,7 @@ fn the_fix_names_what_is_missing_alone() {
 /// Symptom: without /proc, "Fix below" led to a fix for Unix time.
 #[test]
 fn unknown_answerers_are_a_finding_with_a_fix() {
-    let finding = answerers_unknown().only(ANSWERERS_UNKNOWN);
+    let finding = answerers_unknown().only("answerers_unknown");
     finding
         .fix_has("/proc")
         .shows("no /proc/self/exe available");

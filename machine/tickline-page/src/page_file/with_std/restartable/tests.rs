@@ -2,6 +2,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::{eprintln, thread};
 
+use crate::testing::skip;
 use crate::{Counter, HardwareCounter};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -38,7 +39,7 @@ fn now() -> u64 {
 #[test]
 fn sequences_are_available_exactly_if_one_can_run() {
     let Some(counter) = HardwareCounter::if_present() else {
-        return eprintln!("SKIPPED: this process may not read the counter");
+        return skip("this process may not read the counter");
     };
     let word = AtomicU64::new(5);
     let address = NonNull::new(word.as_ptr()).unwrap();
@@ -51,7 +52,7 @@ fn sequences_are_available_exactly_if_one_can_run() {
 #[test]
 fn a_restartable_sequence_swaps_only_between_its_two_ticks() {
     if !is_available() {
-        return eprintln!("SKIPPED: this kernel has no restartable sequences");
+        return skip("this kernel has no restartable sequences");
     }
     let word = AtomicU64::new(5);
     let far = 1 << 62;
@@ -189,7 +190,7 @@ fn swaps_with_old_ticks(stops: u32, way: Swap) -> u32 {
 #[test]
 fn rule_w2_no_stop_comes_between_read_and_store() {
     if !is_available() {
-        return eprintln!("SKIPPED: this kernel has no restartable sequences");
+        return skip("this kernel has no restartable sequences");
     }
     const STOPS: u32 = 200;
     stay_on_this_cpu();
