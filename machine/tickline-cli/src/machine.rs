@@ -39,7 +39,7 @@ pub(crate) use system::library;
 pub(crate) use told_by_host::{HostClock, HostMoment, VmClock};
 
 /// Whether a file that provides `clock_gettime` is a libc by its name: glibc (up to 2.16 in librt),
-/// musl, or Android's libc.
+/// musl, or Android's libc. The preload library has a list of its own (`libc_name.rs`).
 pub(crate) fn is_libc(file: &str) -> bool {
     const BEGINNINGS: [&str; 4] = ["libc.so", "libc.musl", "ld-musl", "librt.so"];
     let name = file.rsplit('/').next().unwrap_or(file);

@@ -104,7 +104,7 @@ mod tests {
         let health = Health {
             level,
             text: "it costs 900 ns".to_owned(),
-            decided_by: worst(std::slice::from_ref(&finding)).map(|finding| finding.code),
+            decided_by: worst(findings).map(|finding| finding.code),
         };
         health.sentence(findings, "Fix below.")
     }
