@@ -13,8 +13,8 @@
 //!
 //! The two offsets hold at the moment of the event. An NTP daemon slews `CLOCK_MONOTONIC`: by 0.05
 //! % at most as a rule, chronyd by up to 8.3 % (`maxslewrate` in chrony.conf(5)). So call the
-//! function at the start, at the end, and every few seconds. A flight recorder keeps the fields
-//! only with the setting `with_fields`, and overwrites old events.
+//! function at the start, at the end, and every few seconds. A flight recorder overwrites old
+//! events, so it has an event only if you called the function recently.
 //!
 //! A trace in Perfetto's format also gets the mean of the two offsets as the clock 128, to which
 //! the trace processor can convert its times.
