@@ -34,7 +34,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// use tickline::UnixTime;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let now = UnixTime::now();
+/// let now = UnixTime::from_micros(UnixTime::now().as_micros()); // whole units on Windows, too
 /// let system: SystemTime = now.into();
 /// assert_eq!(UnixTime::try_from(system), Ok(now));
 ///
