@@ -49,7 +49,7 @@ fn close_events_are_like_those_of_fmt() {
         hand.advance_ns(2_000_000);
     });
     let work = " INFO work: close time.busy=1.51\u{b5}s time.idle=2.00ms\n";
-    let detail = "TRACE work:detail: close time.busy=12.00ns time.idle=0.00ns\n";
+    let detail = "TRACE work:detail: close time.busy=12.0ns time.idle=0.00ns\n";
     assert_eq!(
         [all, few].map(|file| fs::read_to_string(file).unwrap()),
         [&[detail, work].concat(), work]
