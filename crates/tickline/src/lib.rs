@@ -74,6 +74,9 @@
 //! so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the
 //! global clock as numbers of ns.
 //!
+//! Prefer [`Instant::now`] and its like. The methods are for a clock that the caller chooses. The
+//! functions are for numbers, in atomics or C interfaces, and cost the same.
+//!
 //! # Guarantees
 //!
 //! A *line* is the formula that turns the counter into time, `ns = base + ticks * slope`. A
