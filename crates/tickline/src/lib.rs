@@ -53,7 +53,7 @@
 //! | | gives |
 //! |---|---|
 //! | `chrono` (0.4), `jiff` (0.2), `time` (0.3) | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `serde::rfc3339` for a [`UnixTime`] as a text |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns (an instant's only for this machine, until it restarts); `serde::rfc3339` for a [`UnixTime`] as a text |
 //! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 //!
