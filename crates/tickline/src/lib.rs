@@ -136,8 +136,8 @@
 //! if a comparison finds the CPUs' counters synchronised. A kernel may keep time with another
 //! clocksource although it has not rejected the counter. Some systems, like Windows, don't name
 //! their clocksource. In both cases a clock's thread compares the counters of all CPUs, and the
-//! result decides ([`Trust`]). On macOS tickline does not compare them, so readings come from the OS
-//! clock. The environment variable `TICKLINE=off`, set when the process starts
+//! result decides ([`Trust`]). On macOS tickline does not compare them, so readings come from the
+//! OS clock. The environment variable `TICKLINE=off`, set when the process starts
 //! ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter off.
 //!
 //! If readings don't use the counter, they come from the OS clock. They then take up to twice as
