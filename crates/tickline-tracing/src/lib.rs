@@ -50,7 +50,7 @@
 //! | see in that file how much CPU time each thread used | [`trace_file::TraceFileBuilder::with_cpu_time`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault (Unix) | [`flight::FlightRecorderBuilder::in_file`], `tickline flight` |
-//! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
+//! | get count, sum, max and quantiles for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimer` (feature `cpu-time`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`fmt`] |

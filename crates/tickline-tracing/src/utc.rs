@@ -13,15 +13,17 @@
 //!
 //! The two offsets hold at the moment of the event. An NTP daemon slews `CLOCK_MONOTONIC`: by 0.05
 //! % at most as a rule, chronyd by up to 8.3 % (`maxslewrate` in chrony.conf(5)). So call the
-//! function at the start, at the end, and every few seconds. A flight recorder keeps the fields
-//! only with the setting `with_fields`, and overwrites old events.
+//! function at the start, at the end, and every few seconds. A flight recorder overwrites old
+//! events, so it has an event only if you called the function recently.
 //!
 //! A trace in Perfetto's format also gets the mean of the two offsets as the clock 128, to which
 //! the trace processor can convert its times.
 //!
 //! To merge two traces, add to each time the mean of the two offsets of the nearest event. The
-//! error of a trace is half the difference between its two offsets. The order of two events on
-//! different machines is certain if they are further apart than the sum of the two traces' errors.
+//! error of the sum is half the difference between these offsets, plus the slew between the event
+//! and the time: as a rule at most 0.05 % of that distance, or 0.5 ms a second. The order of two
+//! events on different machines is certain only if they are further apart than the sum of both
+//! errors.
 
 use tickline::{Clock, Instant};
 use tickline_utc::{Utc, UtcReading, UtcUnknown};

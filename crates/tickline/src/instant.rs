@@ -181,7 +181,11 @@ mod serde_support {
 
     use super::Instant;
 
-    /// A number of ns. Formats that people read get a negative number for an instant before
+    /// A number of ns. It means the same instant only on this machine, until the machine restarts,
+    /// and in one time namespace. For a file or for another machine, store the Unix time, by
+    /// [`Anchor::unix`](crate::Anchor::unix).
+    ///
+    /// Formats that people read get a negative number for an instant before
     /// [`ZERO`](Instant::ZERO). Binary formats get the 64 bits, as an unsigned number, because some
     /// of them store signed numbers in another way.
     impl Serialize for Instant {

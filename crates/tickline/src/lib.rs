@@ -53,7 +53,7 @@
 //! | | gives |
 //! |---|---|
 //! | `chrono` (0.4), `jiff` (0.2), `time` (0.3) | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `serde::rfc3339` for a [`UnixTime`] as a text |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns (an instant's only for this machine, until it restarts); `serde::rfc3339` for a [`UnixTime`] as a text |
 //! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 //!
@@ -73,6 +73,9 @@
 //! zero. Every [`Clock`] has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and
 //! so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the
 //! global clock as numbers of ns.
+//!
+//! Prefer [`Instant::now`] and its like. The methods are for a clock that the caller chooses. The
+//! functions are for numbers, in atomics or C interfaces, and cost the same.
 //!
 //! # Guarantees
 //!
@@ -133,8 +136,8 @@
 //! if a comparison finds the CPUs' counters synchronised. A kernel may keep time with another
 //! clocksource although it has not rejected the counter. Some systems, like Windows, don't name
 //! their clocksource. In both cases a clock's thread compares the counters of all CPUs, and the
-//! result decides ([`Trust`]). On macOS and the BSDs tickline does not compare them, so readings
-//! come from the OS clock. The environment variable `TICKLINE=off`, set when the process starts
+//! result decides ([`Trust`]). On macOS tickline does not compare them, so readings come from the
+//! OS clock. The environment variable `TICKLINE=off`, set when the process starts
 //! ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter off.
 //!
 //! If readings don't use the counter, they come from the OS clock. They then take up to twice as

@@ -113,7 +113,8 @@ impl UnixTime {
         current(Engine::unix_now)
     }
 
-    /// Time from this time to [`UnixTime::now`].
+    /// Time from this time to [`UnixTime::now`]. On Windows both are rounded as by
+    /// [`duration_since`](Self::duration_since).
     ///
     /// # Errors
     ///

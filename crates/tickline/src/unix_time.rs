@@ -34,7 +34,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// use tickline::UnixTime;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let now = UnixTime::now();
+/// let now = UnixTime::from_micros(UnixTime::now().as_micros()); // whole units on Windows, too
 /// let system: SystemTime = now.into();
 /// assert_eq!(UnixTime::try_from(system), Ok(now));
 ///
@@ -172,7 +172,8 @@ impl UnixTime {
 
     /// Time since `earlier`, which may be a `SystemTime`, such as a file's time of modification or
     /// [`std::time::UNIX_EPOCH`]. On Windows, whose `SystemTime` counts units of 100 ns, both times
-    /// are rounded down to such a unit.
+    /// are rounded down to such a unit; [`checked_duration_since`](Self::checked_duration_since) is
+    /// exact.
     ///
     /// # Errors
     ///
@@ -183,6 +184,23 @@ impl UnixTime {
         earlier: impl Into<SystemTime>,
     ) -> Result<Duration, SystemTimeError> {
         SystemTime::from(*self).duration_since(earlier.into())
+    }
+
+    /// Time since `earlier`, exact on every system; `None` if `earlier` is the later time.
+    #[inline]
+    #[must_use]
+    pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
+        match self.ns.checked_sub(earlier.ns) {
+            Some(ns) => Some(Duration::from_nanos(ns)),
+            None => None,
+        }
+    }
+
+    /// Time since `earlier`, exact on every system; zero if `earlier` is the later time.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
     }
 
     /// This time plus `duration`; `None` beyond [`MAX`](Self::MAX).

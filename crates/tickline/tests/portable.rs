@@ -333,6 +333,29 @@ fn subtracting_too_much_from_a_unix_time_ends_at_1970() {
     assert_eq!(time, UnixTime::UNIX_EPOCH);
 }
 
+/// Two Unix times that are [`BETWEEN`] apart, and not in whole units of Windows' `SystemTime`.
+const EARLY_UNIX: UnixTime = UnixTime::from_nanos(99);
+const LATE_UNIX: UnixTime = UnixTime::from_nanos(1_000_000_101);
+
+#[test]
+fn the_time_since_an_earlier_unix_time_is_exact() {
+    assert_eq!(LATE_UNIX.checked_duration_since(EARLY_UNIX), Some(BETWEEN));
+    assert_eq!(LATE_UNIX.saturating_duration_since(EARLY_UNIX), BETWEEN);
+}
+
+#[test]
+fn the_saturating_time_since_a_later_unix_time_is_zero() {
+    assert_eq!(
+        EARLY_UNIX.saturating_duration_since(LATE_UNIX),
+        Duration::ZERO
+    );
+}
+
+#[test]
+fn the_checked_time_since_a_later_unix_time_is_none() {
+    assert_eq!(EARLY_UNIX.checked_duration_since(LATE_UNIX), None);
+}
+
 #[test]
 fn unix_time_converts_to_system_time_and_back() {
     let time = UnixTime::from_nanos(1_767_225_600_123_456_789);

@@ -192,6 +192,48 @@ fn readings_are_as_near_to_the_os_clock_as_the_crates_readme_says() {
     }
 }
 
+/// How many times as long each of quanta's two readings takes as `tickline Instant::now`, on each
+/// processor of all records.
+fn ratios_of_quanta(ns: impl Fn(&Cost) -> f64) -> Vec<[f64; 2]> {
+    let Stored { present, older } = stored().unwrap();
+    let ratios = present.iter().chain(&older).map(|record| {
+        let own_ns = ns(cost(record, "tickline Instant::now"));
+        ["quanta Instant::now", "quanta Clock::now"].map(|clock| ns(cost(record, clock)) / own_ns)
+    });
+    ratios.collect()
+}
+
+/// By how many percent these readings take longer: the least and the most.
+fn percent_more(ratios: Vec<[f64; 2]>) -> (f64, f64) {
+    let (least, most) = range(ratios.into_iter().flatten());
+    ((least - 1.0) * 100.0, (most - 1.0) * 100.0)
+}
+
+#[test]
+fn readings_of_quanta_take_as_much_longer_as_the_readme_says() {
+    let (_, most) = percent_more(ratios_of_quanta(|cost| cost.tight_ns));
+    let phrase = "quanta's readings take up to # % longer than `tickline::Instant::now` in a tight";
+    assert_said(&[(README, phrase)], &format!("{most:.0}"));
+}
+
+/// "As long" is within 1 %.
+#[test]
+fn readings_of_quanta_take_as_long_on_as_many_processors_as_the_readme_says() {
+    let ratios = ratios_of_quanta(|cost| cost.tight_ns);
+    let is_as_long = |ratios: &&[f64; 2]| ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.01);
+    let as_long = ratios.iter().filter(is_as_long).count();
+    let expected = format!("{as_long} of {}", ratios.len());
+    let phrase = "in a tight loop, and as long on # processors";
+    assert_said(&[(README, phrase)], &expected);
+}
+
+#[test]
+fn awaited_readings_of_quanta_take_as_much_longer_as_the_readme_says() {
+    let percent = percent_more(ratios_of_quanta(|cost| cost.awaited_ns));
+    let phrase = "awaited, they take # % longer. quanta calibrates";
+    assert_said(&[(README, phrase)], &whole(percent));
+}
+
 /// The drift of quanta in each process of all records, us a second, without its sign, from the
 /// least on. Of all records, because the code of quanta is not ours.
 fn drifts_of_quanta_us() -> Vec<f64> {

@@ -23,6 +23,7 @@ pub(super) fn short(records: &[Record]) -> String {
         ("`tickline::Instant::now`", "tickline Instant::now"),
         ("`std::time::Instant::now`", "std Instant::now"),
         ("`quanta::Instant::now`", "quanta Instant::now"),
+        ("`quanta::Clock::now`", "quanta Clock::now"),
         (
             "`now_ordered`: order between threads",
             "tickline now_ordered_ns",

@@ -1,5 +1,6 @@
 //! A sink that sends an event with the times of each closed span, like `fmt` with `FmtSpan::CLOSE`.
 
+use core::fmt;
 use std::sync::OnceLock;
 
 use tracing_core::dispatcher::{self, WeakDispatch};
@@ -10,8 +11,9 @@ use crate::layer::sink::{Span, SpanSink};
 use crate::layer::timing::SpanTimes;
 
 /// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
-/// and `time.idle`, as with `FmtSpan::CLOSE`. The event is in the span, and has its level and
-/// target. All layers of the subscriber get the event, and may print it.
+/// and `time.idle`, as with `FmtSpan::CLOSE`, and in its format: three significant digits, such as
+/// `12.3µs`. The event is in the span, and has its level and target. All layers of the subscriber
+/// get the event, and may print it. Nothing corresponds to `FmtSpan::NEW`, `ENTER` and `EXIT`.
 ///
 /// Don't [reload] the layer while other threads close spans: an event and the reload may wait for
 /// each other for ever ([`Sink`](crate::Sink)). A reload of a filter around the layer is safe.
@@ -58,7 +60,8 @@ impl SpanSink for CloseEvents {
         else {
             return;
         };
-        let (busy_time, idle_time) = (times.busy(), times.idle());
+        let busy_time = ThreeDigits(times.busy_ns);
+        let idle_time = ThreeDigits(times.closed_ns - times.created_ns - times.busy_ns);
         let event = |values: &[(&Field, Option<&dyn Value>); 3]| {
             let values = fields.value_set(values);
             let event = Event::new_child_of(span.id.clone(), metadata, &values);
@@ -76,8 +79,60 @@ impl SpanSink for CloseEvents {
         };
         event(&[
             (&message, Some(&"close")),
-            (&busy, Some(&format_args!("{busy_time:.2?}"))),
-            (&idle, Some(&format_args!("{idle_time:.2?}"))),
+            (&busy, Some(&format_args!("{busy_time}"))),
+            (&idle, Some(&format_args!("{idle_time}"))),
         ]);
+    }
+}
+
+/// A time, ns, which prints as in `fmt`'s close events (`TimingDisplay` in tracing-subscriber 0.3):
+/// with three significant digits, and from 1,000 s on in whole seconds.
+struct ThreeDigits(u64);
+
+impl fmt::Display for ThreeDigits {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut time = self.0 as f64;
+        let mut unit = "ns";
+        for larger_unit in ["\u{b5}s", "ms", "s"] {
+            if time < 1_000.0 {
+                break;
+            }
+            time /= 1_000.0;
+            unit = larger_unit;
+        }
+        let decimals = if time < 10.0 {
+            2
+        } else if time < 100.0 {
+            1
+        } else {
+            0
+        };
+        write!(f, "{time:.decimals$}{unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: the times had two decimals, so a log's text changed when a program replaced
+    /// `FmtSpan::CLOSE`.
+    #[test]
+    fn a_time_prints_as_in_the_close_events_of_fmt() {
+        for (ns, text) in [
+            (0, "0.00ns"),
+            (9, "9.00ns"),
+            (12, "12.0ns"),
+            (512, "512ns"),
+            (1_512, "1.51\u{b5}s"),
+            (12_346, "12.3\u{b5}s"),
+            (123_456, "123\u{b5}s"),
+            (2_000_000, "2.00ms"),
+            (1_000_000_000, "1.00s"),
+            (1_234_000_000_000, "1234s"),
+        ] {
+            assert_eq!(ThreeDigits(ns).to_string(), text);
+        }
     }
 }

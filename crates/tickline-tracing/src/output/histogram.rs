@@ -66,7 +66,7 @@ mod prometheus;
 mod series;
 mod table;
 
-use series::{Series, Times};
+use series::{Recorded, Series, Times};
 use table::{SLOTS, Table};
 
 /// The labels that are not fields.
@@ -248,11 +248,32 @@ impl Histograms {
     /// the spans' name. `None` if the series has no times since the last reset, or if there are
     /// more or fewer values than labels.
     pub fn summary(&self, label_values: &[&str]) -> Option<Summary> {
-        self.table
-            .all_series()
-            .into_iter()
-            .find(|series| series.values == label_values)
-            .and_then(summary)
+        self.series(label_values).and_then(summary)
+    }
+
+    /// The time that this share of a series' spans did not exceed: p95 for 0.95. The series is that
+    /// of [`summary`](Self::summary), and the time is as exact as a quantile of a [`Summary`].
+    /// `None` if there is no summary.
+    ///
+    /// # Panics
+    ///
+    /// If `quantile` is not in 0 to 1.
+    #[track_caller]
+    pub fn quantile(&self, label_values: &[&str], quantile: f64) -> Option<Duration> {
+        assert!(
+            (0.0..=1.0).contains(&quantile),
+            "a quantile of {quantile} is outside 0 to 1"
+        );
+        let series = self.series(label_values)?;
+        let times = series.recorded_since_reset().times;
+        let max_ns = series.max_ns(quantile_ns(&times, BILLION)?);
+        let ns = quantile_ns(&times, billionths(quantile))?;
+        Some(Duration::from_nanos(ns.min(max_ns)))
+    }
+
+    fn series(&self, label_values: &[&str]) -> Option<&Series> {
+        let mut all = self.table.all_series().into_iter();
+        all.find(|series| series.values == label_values)
     }
 
     /// The number of closed spans that do not count, because they lack the field of a
@@ -297,7 +318,32 @@ impl Histograms {
 
 /// `None` if the series has no times since the last reset.
 fn summary(series: &Series) -> Option<Summary> {
-    Summary::new(series, &series.times_since_reset())
+    Summary::new(series, &series.recorded_since_reset())
+}
+
+/// The whole, in billionths. A rank that is computed from whole numbers is exact.
+const BILLION: u64 = 1_000_000_000;
+
+/// A share from 0 to 1, in billionths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 0 to a billion"
+)]
+fn billionths(share: f64) -> u64 {
+    (share * 1e9).round() as u64
+}
+
+/// The longest time of the bucket that contains this quantile, ns. `None` without times.
+fn quantile_ns(times: &Times, billionths: u64) -> Option<u64> {
+    let count: u64 = times.values().sum();
+    let rank = (u128::from(count) * u128::from(billionths)).div_ceil(u128::from(BILLION));
+    let mut up_to = 0;
+    let (bucket_max_ns, _) = times.iter().find(|(_, count)| {
+        up_to += u128::from(**count);
+        up_to >= rank.max(1)
+    })?;
+    Some(*bucket_max_ns)
 }
 
 /// The content of a span's slot: the index of the span's series, and above it the span's number,
@@ -415,6 +461,7 @@ impl fmt::Display for Histograms {
             let Summary {
                 label_values,
                 count,
+                sum: _,
                 p50,
                 p90,
                 p99,
@@ -467,6 +514,9 @@ pub struct Summary {
     pub label_values: Vec<String>,
     /// The number of closed spans.
     pub count: u64,
+    /// The sum of the spans' times, exact to the ns. For a span that another thread closes during
+    /// the reading or a reset, it may lack or have a time that the other fields don't.
+    pub sum: Duration,
     /// Half of the spans took no longer.
     pub p50: Duration,
     /// 90 % of the spans took no longer.
@@ -481,26 +531,21 @@ pub struct Summary {
 
 impl Summary {
     /// `None` without times.
-    fn new(series: &Series, times: &Times) -> Option<Self> {
-        let count = times.values().sum();
-        let quantile = |per_mille: u64| {
-            let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);
-            let mut up_to = 0;
-            let (bucket_max_ns, _) = times.iter().find(|(_, count)| {
-                up_to += u128::from(**count);
-                up_to >= rank.max(1)
-            })?;
-            Some(*bucket_max_ns)
+    fn new(series: &Series, recorded: &Recorded) -> Option<Self> {
+        let Recorded { times, sum_ns } = recorded;
+        let max_ns = series.max_ns(quantile_ns(times, BILLION)?);
+        let per_mille = |share: u64| {
+            let ns = quantile_ns(times, share * (BILLION / 1_000))?;
+            Some(Duration::from_nanos(ns.min(max_ns)))
         };
-        let max_ns = series.max_ns(quantile(1_000)?);
-        let up_to_max = |per_mille| Some(Duration::from_nanos(quantile(per_mille)?.min(max_ns)));
         Some(Self {
             label_values: series.values.clone(),
-            count,
-            p50: up_to_max(500)?,
-            p90: up_to_max(900)?,
-            p99: up_to_max(990)?,
-            p999: up_to_max(999)?,
+            count: times.values().sum(),
+            sum: Duration::from_nanos(*sum_ns),
+            p50: per_mille(500)?,
+            p90: per_mille(900)?,
+            p99: per_mille(990)?,
+            p999: per_mille(999)?,
             max: Duration::from_nanos(max_ns),
         })
     }

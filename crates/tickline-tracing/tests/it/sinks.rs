@@ -48,7 +48,7 @@ fn close_events_are_like_those_of_fmt() {
         hand.advance_ns(2_000_000);
     });
     let work = " INFO work: close time.busy=1.51\u{b5}s time.idle=2.00ms\n";
-    let detail = "TRACE work:detail: close time.busy=12.00ns time.idle=0.00ns\n";
+    let detail = "TRACE work:detail: close time.busy=12.0ns time.idle=0.00ns\n";
     assert_eq!(
         [all, few].map(|file| fs::read_to_string(file).unwrap()),
         [&[detail, work].concat(), work]
@@ -213,6 +213,55 @@ fn the_maximum_is_that_of_all_threads() {
     });
     let summary = histograms.summary(&["work"]).unwrap();
     assert_eq!(summary.max.as_nanos(), 4_003_000_000);
+}
+
+/// Counts spans `work` that are busy for so long.
+fn count_busy(hand: &MockHand, histograms: &Histograms, nanos: impl IntoIterator<Item = u64>) {
+    hand.run_timed(histograms.clone(), || {
+        for ns in nanos {
+            info_span!("work").in_scope(|| hand.advance_ns(ns));
+        }
+    });
+}
+
+#[test]
+fn a_summary_has_the_exact_sum_of_the_times_since_the_reset() {
+    let (hand, histograms) = (MockHand::default(), Histograms::new(Measure::Busy));
+    let sum = || histograms.summary(&["work"]).unwrap().sum.as_nanos();
+    count_busy(&hand, &histograms, [3, 4_000_000_001]);
+    assert_eq!(sum(), 4_000_000_004);
+    histograms.reset();
+    count_busy(&hand, &histograms, [4_000_000_003]);
+    assert_eq!(sum(), 4_000_000_003);
+}
+
+#[test]
+fn a_quantile_is_the_time_that_its_share_of_the_spans_did_not_exceed() {
+    let (hand, histograms) = (MockHand::default(), Histograms::new(Measure::Busy));
+    count_busy(&hand, &histograms, 1..=100);
+    let quantile_ns = |share| Some(histograms.quantile(&["work"], share)?.as_nanos());
+    assert_eq!(
+        [0.0, 0.07, 0.5, 0.95, 0.999, 1.0].map(quantile_ns),
+        [1, 7, 50, 95, 100, 100].map(Some)
+    );
+}
+
+#[test]
+fn a_series_without_times_has_no_quantile() {
+    let histograms = Histograms::new(Measure::Busy);
+    assert_eq!(histograms.quantile(&["work"], 0.5), None);
+}
+
+#[test]
+#[should_panic(expected = "a quantile of 95 is outside 0 to 1")]
+fn a_quantile_in_percent_is_refused() {
+    _ = Histograms::new(Measure::Busy).quantile(&["work"], 95.0);
+}
+
+#[test]
+#[should_panic(expected = "a quantile of NaN is outside 0 to 1")]
+fn a_quantile_that_is_no_number_is_refused() {
+    _ = Histograms::new(Measure::Busy).quantile(&["work"], f64::NAN);
 }
 
 #[test]

@@ -60,9 +60,11 @@ impl ClockBuilder {
         self
     }
 
-    /// Sets the period at which the thread stores the recent time for
-    /// [`recent_ns`](crate::recent_ns): 100 us to 10 s, by default at each recalibration. The
-    /// thread wakes up for each store. The setting needs [`Driver::Thread`].
+    /// Sets the period at which the thread stores the recent time, which
+    /// [`Clock::recent`](crate::Clock::recent) returns, and for the global clock also
+    /// [`Instant::recent`](crate::Instant::recent) and [`recent_ns`](crate::recent_ns): 100 us to
+    /// 10 s, by default at each recalibration. The thread wakes up for each store. The setting
+    /// needs [`Driver::Thread`].
     pub fn recent_every(mut self, period: Duration) -> Self {
         self.settings.recent_every = Some(period);
         self

@@ -118,6 +118,10 @@ mod linux {
                 time.duration_since(other).map_err(|error| error.duration()),
                 system.duration_since(other_system).map_err(|error| error.duration())
             );
+            prop_assert_eq!(
+                time.checked_duration_since(other),
+                system.duration_since(other_system).ok()
+            );
             let sum = system.checked_add(duration).and_then(|sum| UnixTime::try_from(sum).ok());
             prop_assert_eq!(time.checked_add(duration), sum);
             let less = system.checked_sub(duration).and_then(|less| UnixTime::try_from(less).ok());

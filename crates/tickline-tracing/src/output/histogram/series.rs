@@ -30,6 +30,14 @@ type Chunk = CachePadded<[AtomicU64; STEPS]>;
 /// The number of spans in each bucket, by the bucket's longest time, ns.
 pub(super) type Times = BTreeMap<u64, u64>;
 
+/// The times of a series.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    pub(super) times: Times,
+    /// The exact sum of the times. It may lack one that a thread is just recording.
+    pub(super) sum_ns: u64,
+}
+
 /// The values of the labels, and the counts of the spans that have these values.
 #[derive(Debug, Default)]
 pub(super) struct Series {
@@ -38,7 +46,7 @@ pub(super) struct Series {
     /// The counts of all threads, including threads that have ended.
     counts: ProcessMutex<Vec<Arc<Counts>>>,
     /// The times before the last reset.
-    before_reset: ProcessMutex<Times>,
+    before_reset: ProcessMutex<Recorded>,
 }
 
 /// The counts of one thread, which the thread shares only with the series. When the thread has
@@ -176,24 +184,35 @@ impl Series {
         times
     }
 
-    pub(super) fn times_since_reset(&self) -> Times {
-        let before_reset = self.before_reset.lock();
-        let mut times = self.times();
-        for (bucket_max_ns, count) in before_reset.iter().flat_map(|before| before.iter()) {
-            times.entry(*bucket_max_ns).and_modify(|all| *all -= count);
+    fn recorded(&self) -> Recorded {
+        Recorded {
+            sum_ns: self.sum_ns(),
+            times: self.times(),
         }
-        times
+    }
+
+    pub(super) fn recorded_since_reset(&self) -> Recorded {
+        let before_reset = self.before_reset.lock();
+        let mut recorded = self.recorded();
+        if let Some(before) = &before_reset {
+            for (bucket_max_ns, count) in &before.times {
+                let in_bucket = recorded.times.entry(*bucket_max_ns);
+                in_bucket.and_modify(|all| *all -= count);
+            }
+            recorded.sum_ns = recorded.sum_ns.saturating_sub(before.sum_ns);
+        }
+        recorded
     }
 
     pub(super) fn reset(&self) {
         if let Some(mut before_reset) = self.before_reset.lock() {
-            // A time that a thread records meanwhile may be removed only from the buckets, or only
-            // as the maximum: no order holds between them.
+            // A time that a thread records meanwhile may be removed only from the buckets, from the
+            // sum or as the maximum: no order holds between them.
             for counts in self.counts.lock().iter().flat_map(|all| all.iter()) {
                 // ORDERING: Relaxed. The maximum is checked with the buckets (`max_ns`).
                 counts.sums.max_ns.store(0, Ordering::Relaxed);
             }
-            *before_reset = self.times();
+            *before_reset = self.recorded();
         }
     }
 }
@@ -320,6 +339,7 @@ mod tests {
     fn a_child_whose_parent_reset_a_series_also_reads_the_times_from_before() {
         let mut series = reset_between_two_spans();
         series.before_reset.hold_for_ever_in_parent();
-        assert_eq!(series.times_since_reset(), Times::from([(5, 1), (7, 1)]));
+        let recorded = series.recorded_since_reset();
+        assert_eq!(recorded.times, Times::from([(5, 1), (7, 1)]));
     }
 }
