@@ -12,8 +12,8 @@ use crate::common::procfs::{await_tickline_threads, status_field, tickline_threa
 use crate::common::{own_name, run_in_child, skipped_in_an_emulator};
 
 /// The library; `None`, with a message, in an emulator. The test builds it, not the test's child,
-/// whose time is limited. `cargo test` has built it together with the examples, unless it was told
-/// to build nothing but these tests.
+/// whose time is limited. `cargo test --workspace` has built it together with the examples.
+/// `--workspace` chooses the same features of dependencies, so that cargo builds nothing again.
 fn library() -> Option<PathBuf> {
     if skipped_in_an_emulator() {
         return None;
@@ -22,7 +22,8 @@ fn library() -> Option<PathBuf> {
     if own_name().is_none() {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
-            .args(["build", "--quiet", "--example", "plugin", "--manifest-path"])
+            .args(["build", "--quiet", "--workspace", "--example", "plugin"])
+            .arg("--manifest-path")
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
             .arg("--target-dir")
             .arg(folder)
