@@ -21,6 +21,9 @@ use crate::trace::unique_number::next_number;
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;
 
+/// The length of a repeated beginning without its payload.
+const HEAD_WORDS: u64 = Record::new(Kind::RepeatedBegin, 0).words();
+
 /// The number of words kept free for the end of each entered span: the record, and its share of the
 /// records that begin blocks.
 const END_WORDS: u64 = 4;
@@ -43,6 +46,17 @@ struct Entered {
     is_begun: bool,
     /// The span's fields at the enter.
     fields: Option<SpanFields>,
+}
+
+impl Entered {
+    /// The repetition of the span's beginning in a new block.
+    fn repeated(&self) -> Record<'_> {
+        Record {
+            callsite: self.callsite,
+            payload: bytes_of(self.fields.as_ref()),
+            ..Record::new(Kind::RepeatedBegin, self.ns)
+        }
+    }
 }
 
 pub(crate) struct ThreadRecorder {
@@ -68,6 +82,21 @@ impl Drop for ThreadRecorder {
 #[inline]
 fn bytes_of(fields: Option<&SpanFields>) -> &[u8] {
     fields.map_or(&[], SpanFields::bytes)
+}
+
+/// The length to which a new block cuts the longest texts of all repeated beginnings together, so
+/// that these records take at most a quarter of the block, and no span takes the fields of another.
+/// `None` if the records are not too long.
+fn longest_repeated_text<'a>(repeated: impl Iterator<Item = Record<'a>> + Clone) -> Option<usize> {
+    let words: u64 = repeated.clone().map(|record| record.words()).sum();
+    if words <= BLOCK / 4 {
+        return None;
+    }
+    // A payload may leave a part of its last word unused.
+    let heads = repeated.clone().count() as u64 * (HEAD_WORDS + 1);
+    let room = (BLOCK / 4).saturating_sub(heads) * 8;
+    let payloads = repeated.map(|record| record.payload);
+    Some(encoding::longest_text_within(payloads, index(room)))
 }
 
 thread_local! {
@@ -322,19 +351,16 @@ impl ThreadRecorder {
         }
         // A reader that begins at this block needs the beginnings of the entered spans, or at least
         // their number, by which it finds the beginning for each end.
-        let (mut words, mut shortened) = (0, Vec::new());
         let mut begun = self.entered.iter().filter(|entered| entered.is_begun);
+        let repeated = begun.clone().take(REPEATED).map(Entered::repeated);
+        let longest = longest_repeated_text(repeated);
+        let (mut words, mut shortened) = (0, Vec::new());
         for entered in begun.by_ref().take(REPEATED) {
-            let mut record = Record {
-                callsite: entered.callsite,
-                ..Record::new(Kind::RepeatedBegin, entered.ns)
-            };
-            // The records together take about a quarter of the block.
-            let room = (BLOCK / 4).saturating_sub(words + record.words()) * 8;
-            record.payload = bytes_of(entered.fields.as_ref());
-            if record.payload.len() > index(room) {
+            let mut record = entered.repeated();
+            if let Some(longest) = longest {
+                let room = (BLOCK / 4).saturating_sub(words + HEAD_WORDS) * 8;
                 shortened.clear();
-                encoding::push_within(&mut shortened, record.payload, index(room));
+                encoding::push_cut(&mut shortened, record.payload, longest, index(room));
                 record.payload = &shortened;
             }
             words += record.words();

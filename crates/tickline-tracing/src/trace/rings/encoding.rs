@@ -270,13 +270,14 @@ pub(crate) fn push_within(to: &mut Vec<u8>, fields: &[u8], limit: usize) {
         to.extend(fields);
         return;
     }
-    let fields = Fields { bytes: fields };
-    let mut lengths: Vec<usize> = fields.clone().map(|field| text_of(&field).len()).collect();
-    let others = fields.bytes.len() - lengths.iter().sum::<usize>();
-    lengths.sort_unstable();
-    let longest = longest_text(&lengths, limit.saturating_sub(others));
+    push_cut(to, fields, longest_text_within([fields], limit), limit);
+}
+
+/// Copies `fields` to `to`, at most `limit` bytes. Cuts the texts of more than `longest` bytes. If
+/// even the names and the numbers are too long, the last fields are left out.
+pub(crate) fn push_cut(to: &mut Vec<u8>, fields: &[u8], longest: usize, limit: usize) {
     let start = to.len();
-    for mut field in fields {
+    for mut field in (Fields { bytes: fields }) {
         if let Value::Text(text) = field.value
             && text.len() > longest
         {
@@ -290,6 +291,23 @@ pub(crate) fn push_within(to: &mut Vec<u8>, fields: &[u8], limit: usize) {
             return to.truncate(end);
         }
     }
+}
+
+/// The length to which the longest texts of all these fields must be cut so that the fields take at
+/// most `limit` bytes. It is 0 if even the names and the numbers take more.
+pub(crate) fn longest_text_within<'a>(
+    all: impl IntoIterator<Item = &'a [u8]>,
+    limit: usize,
+) -> usize {
+    let mut lengths: Vec<usize> = Vec::new();
+    let mut bytes_in_all = 0;
+    for bytes in all {
+        bytes_in_all += bytes.len();
+        lengths.extend(Fields { bytes }.map(|field| text_of(&field).len()));
+    }
+    let others = bytes_in_all - lengths.iter().sum::<usize>();
+    lengths.sort_unstable();
+    longest_text(&lengths, limit.saturating_sub(others))
 }
 
 fn text_of<'a>(field: &Field<'a>) -> &'a str {
