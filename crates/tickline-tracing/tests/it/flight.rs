@@ -284,6 +284,22 @@ fn open_requests_of_all_layers_with_the_recorder_are_known() {
     assert_eq!(written(&recorder).0.unended_intervals, 0);
 }
 
+/// The first spans of two subscribers have the same number. Symptom: the inner span was missing,
+/// and the outer one ended with it.
+#[test]
+fn a_span_of_another_subscriber_inside_a_span_is_no_re_entry() {
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())))
+    });
+    let inner = || info_span!("inner").in_scope(|| ());
+    let nested = || dispatcher::with_default(&second, inner);
+    dispatcher::with_default(&first, || info_span!("outer").in_scope(nested));
+    let (_, events) = written(&recorder);
+    assert_eq!(names(&events, "B"), ["outer", "inner"]);
+    assert_eq!(names(&events, "E").len(), 2);
+}
+
 /// Calls `run` with a recorder of requests, and with a request that hangs in the second of its two
 /// queries. Ten other requests have ended on another thread, whose later spans have overwritten
 /// these ends.

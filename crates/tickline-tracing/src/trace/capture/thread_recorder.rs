@@ -78,6 +78,12 @@ impl Drop for ThreadRecorder {
     }
 }
 
+/// The address of a callsite's metadata, which is the callsite's number in records.
+#[inline]
+fn address_of(metadata: StaticMetadata) -> usize {
+    core::ptr::from_ref(metadata).addr()
+}
+
 /// The bytes of a span's fields.
 #[inline]
 fn bytes_of(fields: Option<&SpanFields>) -> &[u8] {
@@ -183,7 +189,7 @@ impl ThreadRecorder {
     /// Adds the callsite to the recorder, and returns the address for records.
     #[inline]
     fn callsite(&mut self, recorder: &Recorder, metadata: StaticMetadata) -> usize {
-        let address = core::ptr::from_ref(metadata).addr();
+        let address = address_of(metadata);
         // The metadata of the callsites are in one section of the program, about 100 bytes each, so
         // different callsites rarely share an entry.
         let known = &mut self.known[address / 32 % 64];
@@ -201,7 +207,7 @@ impl ThreadRecorder {
         ns: u64,
         fields: Option<SpanFields>,
     ) {
-        if let Some(index) = self.find(span.id) {
+        if let Some(index) = self.find(span) {
             self.entered[index].depth += 1;
             return;
         }
@@ -227,7 +233,7 @@ impl ThreadRecorder {
     pub(crate) fn exit(
         &mut self,
         recorder: &Recorder,
-        span: &Id,
+        span: &Span<'_>,
         ns: u64,
         newer: impl FnOnce(&SpanFields) -> Option<SpanFields>,
     ) {
@@ -278,11 +284,14 @@ impl ThreadRecorder {
         }
     }
 
+    /// The index of an entered span. The thread may be in spans of two subscribers that both have
+    /// the recorder. These may have one number, but are nearly always of two callsites.
     #[inline]
-    fn find(&self, span: &Id) -> Option<usize> {
+    fn find(&self, span: &Span<'_>) -> Option<usize> {
+        let callsite = address_of(span.metadata);
         self.entered
             .iter()
-            .rposition(|entered| entered.span == *span)
+            .rposition(|entered| entered.span == *span.id && entered.callsite == callsite)
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Does neither once the recorder

@@ -153,7 +153,7 @@ impl<S: TraceSink> SpanSink for S {
         if self.wants_enters() {
             let newer = |before: &SpanFields| self.spans()?.newer_fields(span.id, before);
             let recorder = self.recorder();
-            thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, newer));
+            thread_recorder::with(recorder, |thread| thread.exit(recorder, span, ns, newer));
         }
     }
 
