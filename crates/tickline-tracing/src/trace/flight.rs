@@ -168,6 +168,11 @@ use crate::layer::timing::as_ns;
 /// A sink that keeps the last spans and events, made by [`FlightRecorder::builder`]. Clones share
 /// one recorder: use one clone as the sink, and another to write the file, as in the [module's
 /// example](self).
+///
+/// If clones are in two layers of one subscriber, the recorder has each span once, but each event
+/// once for each layer: give the layers filters that do not overlap for events. In the layers of
+/// two subscribers, a span of one inside a span of the other has no slice on the thread's track if
+/// both have the same number and the same callsite.
 #[derive(Debug, Clone)]
 pub struct FlightRecorder(RecorderInLayer);
 
