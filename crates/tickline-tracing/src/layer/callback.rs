@@ -38,12 +38,10 @@ impl ClosedSpan<'_> {
     /// The text of the last value that was recorded for a field; a string has no quotation marks.
     /// `None` if the span has no such field, or if [`Callback::keep_fields`] does not name it.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields
-            .as_ref()?
-            .0
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, text)| text.as_str())
+        // A callsite may have a field twice.
+        let mut fields = self.fields.as_ref()?.0.iter();
+        let (_, text) = fields.rfind(|(known, _)| *known == name)?;
+        Some(text)
     }
 
     /// The span's times.

@@ -143,6 +143,37 @@ fn a_value_replaces_an_earlier_value_of_the_same_name() {
     assert_eq!(first(&events, "B")["args"], json!({ "id": 3 }));
 }
 
+/// Symptom: the first value of the callsite counted.
+#[test]
+fn a_label_has_the_last_value_of_its_name() {
+    let histograms = Histograms::builder(Measure::Total).labels(["id"]).build();
+    run_timed(histograms.clone(), || {
+        drop(info_span!("work", id = 1, id = 2));
+        let span = info_span!("work", id = 1, id = 2);
+        span.record("id", 3);
+        drop(span);
+        drop(info_span!("work", id = 4, id = Empty));
+    });
+    let summaries = histograms.summaries();
+    let values = summaries.iter().map(|summary| &summary.label_values[0]);
+    assert_eq!(values.collect::<Vec<_>>(), ["2", "3", "4"]);
+}
+
+/// Symptom: a callback got the first value of the callsite.
+#[test]
+fn a_callback_gets_the_last_value_of_a_name() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let callback = Callback::new(move |span| {
+        let text = span.field("id").map(str::to_owned);
+        keep.lock().unwrap().push(text);
+    });
+    run_timed(callback.keep_fields(["id"]), || {
+        drop(info_span!("work", id = 1, id = 2));
+    });
+    assert_eq!(*kept.lock().unwrap(), [Some("2".to_owned())]);
+}
+
 #[test]
 fn numbers_keep_their_types() {
     let (_, events) = recorded(|| {
