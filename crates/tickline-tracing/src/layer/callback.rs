@@ -79,7 +79,8 @@ impl Callback {
 
     /// Keeps the fields with these names for [`ClosedSpan::field`]. The names may come from a
     /// configuration, as a `Vec<String>`. At its creation, a span with any of these fields costs a
-    /// lookup in the registry and some text. Other spans cost nothing more.
+    /// lookup in the registry and some text. Other spans cost nothing more. A text of more than
+    /// 16 KiB is cut, and ends with `… (cut)`.
     ///
     /// ```
     /// use tickline_tracing::{Callback, SpanTimingLayer};
@@ -181,7 +182,8 @@ impl Visit for Chosen<'_> {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if self.has(field) {
-            self.texts.push((field.name(), value.to_owned()));
+            let text = user_value::within_limit(value);
+            self.texts.push((field.name(), text));
         }
     }
 }

@@ -159,8 +159,8 @@ impl HistogramsBuilder {
     /// target. The default is `span` alone. Spans that lack any of the fields do not count in a
     /// series, but in [`uncounted_spans`](Histograms::uncounted_spans). A field
     /// without a value (`tracing::field::Empty`) has the value "". If a field is recorded several
-    /// times, the last value counts. Prometheus' names have no dots: `http.route` becomes
-    /// `http_route` there.
+    /// times, the last value counts. A value's text of more than 16 KiB is cut, and ends with
+    /// `… (cut)`. Prometheus' names have no dots: `http.route` becomes `http_route` there.
     ///
     /// Spans with the same values count in one series, whatever their names are, a child beside its
     /// parent. The label `span` tells them apart: `.labels(["span", "route"])`.

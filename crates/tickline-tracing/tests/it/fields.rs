@@ -314,6 +314,48 @@ fn a_failing_value_of_a_label_says_so() {
     assert!(text.contains(label), "{text}");
 }
 
+/// A text beyond the limit of labels and of callbacks, in pieces, as a large struct prints it.
+struct Long;
+
+impl fmt::Debug for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..30_000).try_for_each(|_| f.write_str("ü"))
+    }
+}
+
+/// What is left of [`Long`].
+fn cut_long() -> String {
+    "ü".repeat(16_384 / 2) + "… (cut)"
+}
+
+/// Symptom: a `Debug` that printed 1 GB took 1 GB for the program's life.
+#[test]
+fn a_long_value_of_a_label_is_cut() {
+    let histograms = Histograms::builder(Measure::Total).labels(["at"]).build();
+    run_timed(histograms.clone(), || {
+        drop(info_span!("work", at = ?Long));
+        drop(info_span!("work", at = "ü".repeat(30_000)));
+    });
+    let summary = histograms.summary(&[cut_long().as_str()]).unwrap();
+    assert_eq!(summary.count, 2);
+}
+
+/// Symptom: a `Debug` that printed 1 GB took 1 GB until the span was closed.
+#[test]
+fn a_long_value_that_a_callback_keeps_is_cut() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let callback = Callback::new(move |span| {
+        let text = span.field("at").map(str::to_owned);
+        keep.lock().unwrap().push(text);
+    });
+    run_timed(callback.keep_fields(["at"]), || {
+        drop(info_span!("work", at = ?Long));
+        drop(info_span!("work", at = "ü".repeat(30_000)));
+    });
+    assert!(*kept.lock().unwrap() == [Some(cut_long()), Some(cut_long())]);
+}
+
 /// A close event has the callsite of its span, but other fields.
 #[test]
 fn a_close_event_keeps_its_own_fields() {

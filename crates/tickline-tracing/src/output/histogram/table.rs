@@ -368,6 +368,15 @@ impl Callsite {
         self.last_series = None;
     }
 
+    #[inline]
+    fn record_text(&mut self, field: &Field, text: &str) {
+        let Some(label) = self.label(field).filter(|label| label.text != text) else {
+            return;
+        };
+        label.set(text, None);
+        self.last_series = None;
+    }
+
     /// Searches the table for the series of the present span. Labels without a value become empty.
     #[inline(never)]
     fn find_series(&mut self, table: &Table) -> usize {
@@ -386,16 +395,15 @@ impl Callsite {
 impl Visit for Callsite {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.label(field).is_some() {
-            self.record_str(field, &user_value::text(value));
+            self.record_text(field, &user_value::text(value));
         }
     }
 
     fn record_str(&mut self, field: &Field, text: &str) {
-        let Some(label) = self.label(field).filter(|label| label.text != text) else {
-            return;
-        };
-        label.set(text, None);
-        self.last_series = None;
+        if text.len() > user_value::MAX_TEXT && self.label(field).is_some() {
+            return self.record_text(field, &user_value::within_limit(text));
+        }
+        self.record_text(field, text);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {

@@ -17,8 +17,7 @@
 
 use core::str;
 
-/// A value that is cut ends with this in a trace.
-pub(crate) const CUT_MARK: &str = "… (cut)";
+pub(crate) use crate::layer::user_value::{CUT_MARK, cut};
 
 /// The types of values. The numbers are part of the file's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,15 +93,6 @@ pub(crate) fn counter<'a>(name: &'a str, value: Value<'_>) -> Option<&'a str> {
         Value::I64(_) | Value::U64(_) | Value::F64(_) => name.strip_prefix("counter."),
         Value::Bool(_) | Value::Text(_) | Value::CutText(_) => None,
     }
-}
-
-/// The longest part of `text` of at most `limit` bytes that ends between two characters.
-pub(crate) fn cut(text: &str, limit: usize) -> &str {
-    let mut end = text.len().min(limit);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// Adds the type and the name of a field. The value must follow.
