@@ -30,22 +30,23 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
-/// Writes `value` by its `Debug`. Do not call this with a lock that the value's `Debug` may take.
-pub(crate) fn write(value: &dyn fmt::Debug, to: &mut impl Write) {
+/// Writes `value` by its `Debug`. If this fails, returns the reason, with which the text must end,
+/// even if it is cut. Do not call this with a lock that the value's `Debug` may take.
+#[must_use]
+pub(crate) fn write(value: &dyn fmt::Debug, to: &mut impl Write) -> Option<&'static str> {
     // A panic leaves the text that was written before it, which is what the caller keeps.
     let formatted = catch_unwind(AssertUnwindSafe(|| write!(to, "{value:?}")));
-    let failure = match formatted {
-        Ok(Ok(())) => return,
-        Ok(Err(_)) => RETURNED_ERROR,
+    match formatted {
+        Ok(Ok(())) => None,
+        Ok(Err(_)) => Some(RETURNED_ERROR),
         Err(payload) => {
             // The drop of anything but a text might panic again.
             if !payload.is::<&'static str>() && !payload.is::<String>() {
                 core::mem::forget(payload);
             }
-            PANICKED
+            Some(PANICKED)
         }
-    };
-    _ = to.write_str(failure);
+    }
 }
 
 /// The first [`MAX_TEXT`] bytes of what is written to it.
@@ -70,8 +71,9 @@ impl Write for Beginning {
 /// The text of `value` by its `Debug`, within the limit.
 pub(crate) fn text(value: &dyn fmt::Debug) -> String {
     let mut beginning = Beginning::default();
-    write(value, &mut beginning);
+    let failure = write(value, &mut beginning);
     let Beginning { mut text, is_cut } = beginning;
+    text.push_str(failure.unwrap_or_default());
     if is_cut {
         text.push_str(CUT_MARK);
     }

@@ -328,6 +328,50 @@ fn cut_long() -> String {
     "ü".repeat(16_384 / 2) + "… (cut)"
 }
 
+/// A value whose `Debug` fails after that text.
+struct FailsLate(Fails);
+
+impl fmt::Debug for FailsLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&Long, f)?;
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Both ways to fail, and the reasons in the text.
+fn late_failures() -> [(FailsLate, String); 2] {
+    let failures = [(ERROR, "returned an error"), (PANIC, "panicked")];
+    failures.map(|(fails, how)| {
+        let reason = format!("(its Debug or Display {how})");
+        (FailsLate(fails), reason)
+    })
+}
+
+/// Symptom: the text ended with "… (cut)", and lacked the reason. The second text makes the first
+/// one shorter.
+#[test]
+fn a_long_value_whose_debug_fails_says_so() {
+    for (at, reason) in late_failures() {
+        for other in [0, 20_000].map(|len| "x".repeat(len)) {
+            let (_, events) = recorded(|| drop(info_span!("work", ?at, other, id = 7).entered()));
+            let args = &first(&events, "B")["args"];
+            let text = args["at"].as_str().unwrap();
+            assert!(text.ends_with(&format!("ü{reason}… (cut)")), "{text}");
+            assert_eq!(args["id"], 7);
+        }
+    }
+}
+
+#[test]
+fn a_long_value_of_a_label_whose_debug_fails_says_so() {
+    for (at, reason) in late_failures() {
+        let histograms = Histograms::builder(Measure::Total).labels(["at"]).build();
+        run_timed(histograms.clone(), || drop(info_span!("work", ?at)));
+        let text = histograms.to_prometheus("spans");
+        assert!(text.contains(&format!("ü{reason}… (cut)\"")), "{text}");
+    }
+}
+
 /// Symptom: a `Debug` that printed 1 GB took 1 GB for the program's life.
 #[test]
 fn a_long_value_of_a_label_is_cut() {
