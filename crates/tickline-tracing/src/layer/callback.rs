@@ -38,12 +38,10 @@ impl ClosedSpan<'_> {
     /// The text of the last value that was recorded for a field; a string has no quotation marks.
     /// `None` if the span has no such field, or if [`Callback::keep_fields`] does not name it.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields
-            .as_ref()?
-            .0
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, text)| text.as_str())
+        // A callsite may have a field twice.
+        let mut fields = self.fields.as_ref()?.0.iter();
+        let (_, text) = fields.rfind(|(known, _)| *known == name)?;
+        Some(text)
     }
 
     /// The span's times.
@@ -81,7 +79,8 @@ impl Callback {
 
     /// Keeps the fields with these names for [`ClosedSpan::field`]. The names may come from a
     /// configuration, as a `Vec<String>`. At its creation, a span with any of these fields costs a
-    /// lookup in the registry and some text. Other spans cost nothing more.
+    /// lookup in the registry and some text. Other spans cost nothing more. A text of more than
+    /// 16 KiB is cut, and ends with `… (cut)`.
     ///
     /// ```
     /// use tickline_tracing::{Callback, SpanTimingLayer};
@@ -183,7 +182,8 @@ impl Visit for Chosen<'_> {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if self.has(field) {
-            self.texts.push((field.name(), value.to_owned()));
+            let text = user_value::within_limit(value);
+            self.texts.push((field.name(), text));
         }
     }
 }

@@ -159,8 +159,8 @@ impl HistogramsBuilder {
     /// target. The default is `span` alone. Spans that lack any of the fields do not count in a
     /// series, but in [`uncounted_spans`](Histograms::uncounted_spans). A field
     /// without a value (`tracing::field::Empty`) has the value "". If a field is recorded several
-    /// times, the last value counts. Prometheus' names have no dots: `http.route` becomes
-    /// `http_route` there.
+    /// times, the last value counts. A value's text of more than 16 KiB is cut, and ends with
+    /// `… (cut)`. Prometheus' names have no dots: `http.route` becomes `http_route` there.
     ///
     /// Spans with the same values count in one series, whatever their names are, a child beside its
     /// parent. The label `span` tells them apart: `.labels(["span", "route"])`.
@@ -347,8 +347,9 @@ fn quantile_ns(times: &Times, billionths: u64) -> Option<u64> {
 }
 
 /// The content of a span's slot: the index of the span's series, and above it the span's number,
-/// which distinguishes the span from other spans with this slot. The shift drops the number's
-/// highest bits, with which the registry counts the uses of the slot.
+/// which distinguishes the span from other open spans with this slot. The shift drops the number's
+/// highest bits, with which the registry counts the uses of the slot: a span that has ended must
+/// leave 0 behind.
 fn pack(span: &Id, index: usize) -> u64 {
     (span.into_u64() << INDEX_BITS) | index as u64
 }
@@ -422,6 +423,8 @@ impl SpanSink for Histograms {
             slot.store(0, Ordering::Relaxed);
             Some(index)
         };
+        // First: on every path, a later span with this slot must not find this span's series.
+        let open_index = self.open.as_deref().map(index_of);
         let ns = match self.measure {
             Measure::Total => times.closed_ns - times.created_ns,
             Measure::Busy => times.busy_ns,
@@ -433,15 +436,14 @@ impl SpanSink for Histograms {
             },
         };
         table.with_thread_counts(|thread| {
-            let index = match &self.open {
+            let index = match open_index {
                 None => thread.series_index(table, span.metadata, None, |_| ())?,
-                Some(open) => index_of(open).unwrap_or_else(|| {
-                    match thread.callsite(table, span.metadata) {
-                        // The span has all fields, but no slot.
-                        Ok(_) => table.other_index,
-                        Err(lacks_field) => lacks_field.index,
-                    }
-                }),
+                Some(Some(index)) => index,
+                Some(None) => match thread.callsite(table, span.metadata) {
+                    // The span has all fields, but no slot.
+                    Ok(_) => table.other_index,
+                    Err(lacks_field) => lacks_field.index,
+                },
             };
             thread.count(table, index, ns)
         });

@@ -118,8 +118,10 @@
 //!
 //! A thread's records reach back as far as its ring does; an idle thread's ring reaches back
 //! further. The outermost 64 spans that the thread was in at that time have their true beginnings;
-//! the spans inside these are left out. A thread overwrites its ring in pieces of 32 KiB. In
-//! memory, the recorder also keeps the rings of the eight threads that ended last. In a file it
+//! the spans inside these are left out. The fields of these beginnings take at most 8 KiB together:
+//! if they take more, the longest texts are cut. A thread overwrites its ring in pieces of 32 KiB.
+//!
+//! In memory, the recorder also keeps the rings of the eight threads that ended last. In a file it
 //! keeps a ring until another thread needs it. The memory of a recorder is therefore limited to
 //! eight rings, and a ring for each running thread that has recorded something.
 //!
@@ -166,6 +168,11 @@ use crate::layer::timing::as_ns;
 /// A sink that keeps the last spans and events, made by [`FlightRecorder::builder`]. Clones share
 /// one recorder: use one clone as the sink, and another to write the file, as in the [module's
 /// example](self).
+///
+/// If clones are in two layers of one subscriber, the recorder has each span once, but each event
+/// once for each layer: give the layers filters that do not overlap for events. In the layers of
+/// two subscribers, a span of one inside a span of the other has no slice on the thread's track if
+/// both have the same number and the same callsite.
 #[derive(Debug, Clone)]
 pub struct FlightRecorder(RecorderInLayer);
 

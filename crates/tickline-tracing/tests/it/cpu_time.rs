@@ -128,6 +128,24 @@ fn histograms_of_cpu_time_leave_out_spans_that_were_never_entered() {
     assert!(counted[0].max >= Duration::from_millis(1), "{counted:?}");
 }
 
+/// Symptom: a later span, whose callsite lacks the label's field, counted in the series of a span
+/// that had no CPU time.
+#[test]
+fn a_span_without_a_cpu_time_leaves_its_series_to_no_later_span() {
+    let histograms = Histograms::builder(Measure::Cpu).labels(["route"]).build();
+    let layer = SpanTimingLayer::new()
+        .with_sink(CpuTimer)
+        .with_sink(histograms.clone());
+    run_with(layer, || {
+        drop(info_span!("request", route = "/item"));
+        for _ in 0..16 {
+            info_span!("tick").in_scope(|| ());
+        }
+    });
+    assert_eq!(histograms.summary(&["/item"]), None);
+    assert_eq!(histograms.uncounted_spans(), 16);
+}
+
 /// A layer that asks for the CPU time of each span that is closed.
 struct Asks(mpsc::Sender<Option<Duration>>);
 

@@ -143,6 +143,37 @@ fn a_value_replaces_an_earlier_value_of_the_same_name() {
     assert_eq!(first(&events, "B")["args"], json!({ "id": 3 }));
 }
 
+/// Symptom: the first value of the callsite counted.
+#[test]
+fn a_label_has_the_last_value_of_its_name() {
+    let histograms = Histograms::builder(Measure::Total).labels(["id"]).build();
+    run_timed(histograms.clone(), || {
+        drop(info_span!("work", id = 1, id = 2));
+        let span = info_span!("work", id = 1, id = 2);
+        span.record("id", 3);
+        drop(span);
+        drop(info_span!("work", id = 4, id = Empty));
+    });
+    let summaries = histograms.summaries();
+    let values = summaries.iter().map(|summary| &summary.label_values[0]);
+    assert_eq!(values.collect::<Vec<_>>(), ["2", "3", "4"]);
+}
+
+/// Symptom: a callback got the first value of the callsite.
+#[test]
+fn a_callback_gets_the_last_value_of_a_name() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let callback = Callback::new(move |span| {
+        let text = span.field("id").map(str::to_owned);
+        keep.lock().unwrap().push(text);
+    });
+    run_timed(callback.keep_fields(["id"]), || {
+        drop(info_span!("work", id = 1, id = 2));
+    });
+    assert_eq!(*kept.lock().unwrap(), [Some("2".to_owned())]);
+}
+
 #[test]
 fn numbers_keep_their_types() {
     let (_, events) = recorded(|| {
@@ -281,6 +312,92 @@ fn a_failing_value_of_a_label_says_so() {
     let text = histograms.to_prometheus("spans");
     let label = "at=\"begun (its Debug or Display returned an error)\"";
     assert!(text.contains(label), "{text}");
+}
+
+/// A text beyond the limit of labels and of callbacks, in pieces, as a large struct prints it.
+struct Long;
+
+impl fmt::Debug for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..30_000).try_for_each(|_| f.write_str("ü"))
+    }
+}
+
+/// What is left of [`Long`].
+fn cut_long() -> String {
+    "ü".repeat(16_384 / 2) + "… (cut)"
+}
+
+/// A value whose `Debug` fails after that text.
+struct FailsLate(Fails);
+
+impl fmt::Debug for FailsLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&Long, f)?;
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Both ways to fail, and the reasons in the text.
+fn late_failures() -> [(FailsLate, String); 2] {
+    let failures = [(ERROR, "returned an error"), (PANIC, "panicked")];
+    failures.map(|(fails, how)| {
+        let reason = format!("(its Debug or Display {how})");
+        (FailsLate(fails), reason)
+    })
+}
+
+/// Symptom: the text ended with "… (cut)", and lacked the reason. The second text makes the first
+/// one shorter.
+#[test]
+fn a_long_value_whose_debug_fails_says_so() {
+    for (at, reason) in late_failures() {
+        for other in [0, 20_000].map(|len| "x".repeat(len)) {
+            let (_, events) = recorded(|| drop(info_span!("work", ?at, other, id = 7).entered()));
+            let args = &first(&events, "B")["args"];
+            let text = args["at"].as_str().unwrap();
+            assert!(text.ends_with(&format!("ü{reason}… (cut)")), "{text}");
+            assert_eq!(args["id"], 7);
+        }
+    }
+}
+
+#[test]
+fn a_long_value_of_a_label_whose_debug_fails_says_so() {
+    for (at, reason) in late_failures() {
+        let histograms = Histograms::builder(Measure::Total).labels(["at"]).build();
+        run_timed(histograms.clone(), || drop(info_span!("work", ?at)));
+        let text = histograms.to_prometheus("spans");
+        assert!(text.contains(&format!("ü{reason}… (cut)\"")), "{text}");
+    }
+}
+
+/// Symptom: a `Debug` that printed 1 GB took 1 GB for the program's life.
+#[test]
+fn a_long_value_of_a_label_is_cut() {
+    let histograms = Histograms::builder(Measure::Total).labels(["at"]).build();
+    run_timed(histograms.clone(), || {
+        drop(info_span!("work", at = ?Long));
+        drop(info_span!("work", at = "ü".repeat(30_000)));
+    });
+    let summary = histograms.summary(&[cut_long().as_str()]).unwrap();
+    assert_eq!(summary.count, 2);
+}
+
+/// Symptom: a `Debug` that printed 1 GB took 1 GB until the span was closed.
+#[test]
+fn a_long_value_that_a_callback_keeps_is_cut() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let callback = Callback::new(move |span| {
+        let text = span.field("at").map(str::to_owned);
+        keep.lock().unwrap().push(text);
+    });
+    run_timed(callback.keep_fields(["at"]), || {
+        drop(info_span!("work", at = ?Long));
+        drop(info_span!("work", at = "ü".repeat(30_000)));
+    });
+    assert!(*kept.lock().unwrap() == [Some(cut_long()), Some(cut_long())]);
 }
 
 /// A close event has the callsite of its span, but other fields.

@@ -121,31 +121,66 @@ fn a_span_around_overwritten_records_keeps_its_beginning_and_its_fields() {
     );
 }
 
+/// The arguments of the beginnings in a recorder whose block has repeated these spans, which have a
+/// text of this length.
+fn repeated_arguments(spans: usize, bytes: usize) -> Vec<Value> {
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .with_fields()
+        .build()
+        .unwrap();
+    let mut events = Vec::new();
+    run_timed(recorder.clone(), || {
+        let text = "x".repeat(bytes);
+        let _inside: Vec<_> = (0..spans)
+            .map(|id| info_span!("inside", id, text).entered())
+            .collect();
+        (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
+        events = written(&recorder).1;
+    });
+    let is_inside = |event: &&Value| event["ph"] == "B" && event["name"] == "inside";
+    let inside = events.iter().filter(is_inside);
+    inside.map(|event| event["args"].clone()).collect()
+}
+
 /// A block repeats the spans that the thread is in, with fields up to a quarter of its 32 KiB.
 #[test]
-fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
-    for (texts, bytes) in [(9, 800), (1, 6_000)] {
-        let recorder = FlightRecorder::builder()
-            .bytes_per_thread(1)
-            .with_fields()
-            .build()
-            .unwrap();
-        run_timed(recorder.clone(), || {
-            let text = "x".repeat(bytes);
-            let _inside: Vec<_> = (0..20)
-                .map(|_| info_span!("inside", text).entered())
-                .collect();
-            (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
-            let (_, events) = written(&recorder);
-            let inside: Vec<_> = events
-                .iter()
-                .filter(|event| event["ph"] == "B" && event["name"] == "inside")
-                .collect();
-            let with_text = |event: &&&Value| event["args"]["text"] == text;
-            assert_eq!(inside.len(), 20);
-            assert_eq!(inside.iter().filter(with_text).count(), texts, "{bytes}");
-        });
-    }
+fn repeated_spans_keep_fields_that_take_a_quarter_of_a_block() {
+    let arguments = repeated_arguments(9, 800);
+    let texts = arguments.iter().map(|argument| &argument["text"]);
+    assert!(texts.eq([&json!("x".repeat(800)); 9]));
+}
+
+/// Symptom: the outermost spans took the whole quarter, and the others had no fields.
+#[test]
+fn repeated_spans_with_long_texts_share_a_quarter_of_a_block() {
+    let arguments = repeated_arguments(20, 6_000);
+    let text = arguments[0]["text"].as_str().unwrap();
+    let kept = text.strip_suffix("… (cut)").map(str::len);
+    assert!(matches!(kept, Some(300..=400)), "{kept:?}");
+    let argument = |id: u64| json!({ "id": id, "text": text });
+    let expected: Vec<_> = (0..20).map(argument).collect();
+    assert_eq!(arguments, expected);
+}
+
+/// Symptom: one long text of a span took all fields of the spans inside it.
+#[test]
+fn repeated_spans_inside_one_with_a_long_text_keep_their_fields() {
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .with_fields()
+        .build()
+        .unwrap();
+    run_timed(recorder.clone(), || {
+        let _request = info_span!("request", body = "x".repeat(20_000)).entered();
+        let _step = info_span!("step", id = 7, path = "/item").entered();
+        (0..20_000).for_each(|_| info!("tick"));
+    });
+    let (summary, events) = written(&recorder);
+    assert!(summary.overwritten_records > 0);
+    let is_step = |event: &&Value| event["ph"] == "B" && event["name"] == "step";
+    let step = events.iter().find(is_step).unwrap();
+    assert_eq!(step["args"], json!({ "id": 7, "path": "/item" }));
 }
 
 /// The size of a ring follows the rate: the ring is small while spans are rare, and covers the last
@@ -247,6 +282,22 @@ fn open_requests_of_all_layers_with_the_recorder_are_known() {
     assert_eq!(written(&recorder).0.unended_intervals, 2);
     drop(open);
     assert_eq!(written(&recorder).0.unended_intervals, 0);
+}
+
+/// The first spans of two subscribers have the same number. Symptom: the inner span was missing,
+/// and the outer one ended with it.
+#[test]
+fn a_span_of_another_subscriber_inside_a_span_is_no_re_entry() {
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())))
+    });
+    let inner = || info_span!("inner").in_scope(|| ());
+    let nested = || dispatcher::with_default(&second, inner);
+    dispatcher::with_default(&first, || info_span!("outer").in_scope(nested));
+    let (_, events) = written(&recorder);
+    assert_eq!(names(&events, "B"), ["outer", "inner"]);
+    assert_eq!(names(&events, "E").len(), 2);
 }
 
 /// Calls `run` with a recorder of requests, and with a request that hangs in the second of its two

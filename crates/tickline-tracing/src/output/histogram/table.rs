@@ -304,6 +304,8 @@ impl ThreadCounts {
 /// the values of the present span. A set of labels has a bit for each label.
 pub(super) struct Callsite {
     labels: Vec<Label>,
+    /// For each field, the index of its label. Two fields may have one name, and then one label.
+    label_of_field: Vec<Option<usize>>,
     /// The labels to which the present span has given a value.
     given: u64,
     /// The labels to which the last span gave a value.
@@ -316,24 +318,30 @@ impl Callsite {
     fn new(table: &Table, metadata: StaticMetadata) -> Result<Self, LacksField> {
         let label = |(number, name): (usize, &String)| {
             let index = SLOTS + number;
-            let (field, text) = match name.as_str() {
-                NAME => (None, metadata.name()),
-                TARGET => (None, metadata.target()),
+            let (is_field, text) = match name.as_str() {
+                NAME => (false, metadata.name()),
+                TARGET => (false, metadata.target()),
                 name => {
-                    let field = metadata.fields().field(name).ok_or(LacksField { index })?;
-                    (Some(field.index()), "")
+                    metadata.fields().field(name).ok_or(LacksField { index })?;
+                    (true, "")
                 }
             };
             Ok(Label {
-                field,
+                is_field,
                 text: text.to_owned(),
                 number: None,
             })
         };
         let labels = table.labels.iter().enumerate().map(label);
-        let labels = labels.collect::<Result<_, _>>()?;
+        let labels: Vec<Label> = labels.collect::<Result<_, LacksField>>()?;
+        let label_of = |field: Field| {
+            let mut known = labels.iter().zip(table.labels.iter());
+            known.position(|(label, name)| label.is_field && name == field.name())
+        };
+        let label_of_field = metadata.fields().iter().map(label_of).collect();
         Ok(Self {
             labels,
+            label_of_field,
             given: 0,
             last_given: 0,
             last_series: None,
@@ -343,10 +351,7 @@ impl Callsite {
     /// The label of this field, if it is one. Marks the label as given.
     #[inline]
     fn label(&mut self, field: &Field) -> Option<&mut Label> {
-        let number = self
-            .labels
-            .iter()
-            .position(|label| label.field == Some(field.index()))?;
+        let number = self.label_of_field.get(field.index()).copied().flatten()?;
         self.given |= 1 << number;
         Some(&mut self.labels[number])
     }
@@ -363,12 +368,21 @@ impl Callsite {
         self.last_series = None;
     }
 
+    #[inline]
+    fn record_text(&mut self, field: &Field, text: &str) {
+        let Some(label) = self.label(field).filter(|label| label.text != text) else {
+            return;
+        };
+        label.set(text, None);
+        self.last_series = None;
+    }
+
     /// Searches the table for the series of the present span. Labels without a value become empty.
     #[inline(never)]
     fn find_series(&mut self, table: &Table) -> usize {
         self.last_given = self.given;
         for (number, label) in self.labels.iter_mut().enumerate() {
-            if label.field.is_some() && self.last_given & 1 << number == 0 {
+            if label.is_field && self.last_given & 1 << number == 0 {
                 label.set("", None);
             }
         }
@@ -381,16 +395,15 @@ impl Callsite {
 impl Visit for Callsite {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.label(field).is_some() {
-            self.record_str(field, &user_value::text(value));
+            self.record_text(field, &user_value::text(value));
         }
     }
 
     fn record_str(&mut self, field: &Field, text: &str) {
-        let Some(label) = self.label(field).filter(|label| label.text != text) else {
-            return;
-        };
-        label.set(text, None);
-        self.last_series = None;
+        if text.len() > user_value::MAX_TEXT && self.label(field).is_some() {
+            return self.record_text(field, &user_value::within_limit(text));
+        }
+        self.record_text(field, text);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
@@ -404,8 +417,8 @@ impl Visit for Callsite {
 
 /// A label and its value.
 struct Label {
-    /// The field's index; `None` for the span's name and target.
-    field: Option<usize>,
+    /// False for the span's name and target.
+    is_field: bool,
     text: String,
     /// The value as a number, if it was recorded as one.
     number: Option<i128>,

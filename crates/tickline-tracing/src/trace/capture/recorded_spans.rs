@@ -29,23 +29,40 @@ pub(crate) struct RecordedSpan {
 
 /// A span's extension: its numbers in the recorders that are sinks of several layers.
 #[derive(Debug, Default)]
-pub(crate) struct SharedSpan(Vec<(u64, u64)>);
+pub(crate) struct SharedSpan {
+    numbers: Vec<(u64, u64)>,
+    /// The numbers of the spans from which it follows, each with its recorder.
+    causes: Vec<(u64, u64)>,
+}
 
 impl SharedSpan {
     pub(crate) fn add(&mut self, recorder: u64, number: u64) {
-        self.0.push((recorder, number));
+        self.numbers.push((recorder, number));
+    }
+
+    /// Adds a span from which this one follows. Returns whether it is new, so that one layer alone
+    /// records it.
+    pub(crate) fn add_cause(&mut self, recorder: u64, number: u64) -> bool {
+        let cause = (recorder, number);
+        let is_new = !self.causes.contains(&cause);
+        if is_new {
+            self.causes.push(cause);
+        }
+        is_new
     }
 
     /// The span's number, if this recorder has the span's beginning.
     pub(crate) fn get(&self, recorder: u64) -> Option<u64> {
-        let found = self.0.iter().find(|(known, _)| *known == recorder)?;
+        let mut numbers = self.numbers.iter();
+        let found = numbers.find(|(known, _)| *known == recorder)?;
         Some(found.1)
     }
 
     /// Removes the span's number, so that one layer alone records the end.
     pub(crate) fn take(&mut self, recorder: u64) -> Option<u64> {
-        let index = self.0.iter().position(|(known, _)| *known == recorder)?;
-        Some(self.0.swap_remove(index).1)
+        let mut numbers = self.numbers.iter();
+        let index = numbers.position(|(known, _)| *known == recorder)?;
+        Some(self.numbers.swap_remove(index).1)
     }
 }
 

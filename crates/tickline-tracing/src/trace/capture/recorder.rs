@@ -107,7 +107,7 @@ impl Recorder {
     }
 
     /// Whether several layers may have the recorder as a sink. It then has each of their spans
-    /// once.
+    /// once. Nothing tells whether two layers get the same event: it has the events of both.
     pub(crate) fn is_in_several_layers(&self) -> bool {
         // ORDERING: Relaxed: see `add_layer`. A layer that does not see another one yet is about to
         // be replaced; its spans of that moment are recorded by both.

@@ -21,6 +21,9 @@ use crate::trace::unique_number::next_number;
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;
 
+/// The length of a repeated beginning without its payload.
+const HEAD_WORDS: u64 = Record::new(Kind::RepeatedBegin, 0).words();
+
 /// The number of words kept free for the end of each entered span: the record, and its share of the
 /// records that begin blocks.
 const END_WORDS: u64 = 4;
@@ -45,6 +48,17 @@ struct Entered {
     fields: Option<SpanFields>,
 }
 
+impl Entered {
+    /// The repetition of the span's beginning in a new block.
+    fn repeated(&self) -> Record<'_> {
+        Record {
+            callsite: self.callsite,
+            payload: bytes_of(self.fields.as_ref()),
+            ..Record::new(Kind::RepeatedBegin, self.ns)
+        }
+    }
+}
+
 pub(crate) struct ThreadRecorder {
     recorder: Weak<Recorder>,
     ring: Arc<Ring>,
@@ -64,10 +78,31 @@ impl Drop for ThreadRecorder {
     }
 }
 
+/// The address of a callsite's metadata, which is the callsite's number in records.
+#[inline]
+fn address_of(metadata: StaticMetadata) -> usize {
+    core::ptr::from_ref(metadata).addr()
+}
+
 /// The bytes of a span's fields.
 #[inline]
 fn bytes_of(fields: Option<&SpanFields>) -> &[u8] {
     fields.map_or(&[], SpanFields::bytes)
+}
+
+/// The length to which a new block cuts the longest texts of all repeated beginnings together, so
+/// that these records take at most a quarter of the block, and no span takes the fields of another.
+/// `None` if the records are not too long.
+fn longest_repeated_text<'a>(repeated: impl Iterator<Item = Record<'a>> + Clone) -> Option<usize> {
+    let words: u64 = repeated.clone().map(|record| record.words()).sum();
+    if words <= BLOCK / 4 {
+        return None;
+    }
+    // A payload may leave a part of its last word unused.
+    let heads = repeated.clone().count() as u64 * (HEAD_WORDS + 1);
+    let room = (BLOCK / 4).saturating_sub(heads) * 8;
+    let payloads = repeated.map(|record| record.payload);
+    Some(encoding::longest_text_within(payloads, index(room)))
 }
 
 thread_local! {
@@ -154,7 +189,7 @@ impl ThreadRecorder {
     /// Adds the callsite to the recorder, and returns the address for records.
     #[inline]
     fn callsite(&mut self, recorder: &Recorder, metadata: StaticMetadata) -> usize {
-        let address = core::ptr::from_ref(metadata).addr();
+        let address = address_of(metadata);
         // The metadata of the callsites are in one section of the program, about 100 bytes each, so
         // different callsites rarely share an entry.
         let known = &mut self.known[address / 32 % 64];
@@ -172,7 +207,7 @@ impl ThreadRecorder {
         ns: u64,
         fields: Option<SpanFields>,
     ) {
-        if let Some(index) = self.find(span.id) {
+        if let Some(index) = self.find(span) {
             self.entered[index].depth += 1;
             return;
         }
@@ -198,7 +233,7 @@ impl ThreadRecorder {
     pub(crate) fn exit(
         &mut self,
         recorder: &Recorder,
-        span: &Id,
+        span: &Span<'_>,
         ns: u64,
         newer: impl FnOnce(&SpanFields) -> Option<SpanFields>,
     ) {
@@ -249,11 +284,14 @@ impl ThreadRecorder {
         }
     }
 
+    /// The index of an entered span. The thread may be in spans of two subscribers that both have
+    /// the recorder. These may have one number, but are nearly always of two callsites.
     #[inline]
-    fn find(&self, span: &Id) -> Option<usize> {
+    fn find(&self, span: &Span<'_>) -> Option<usize> {
+        let callsite = address_of(span.metadata);
         self.entered
             .iter()
-            .rposition(|entered| entered.span == *span)
+            .rposition(|entered| entered.span == *span.id && entered.callsite == callsite)
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Does neither once the recorder
@@ -322,19 +360,16 @@ impl ThreadRecorder {
         }
         // A reader that begins at this block needs the beginnings of the entered spans, or at least
         // their number, by which it finds the beginning for each end.
-        let (mut words, mut shortened) = (0, Vec::new());
         let mut begun = self.entered.iter().filter(|entered| entered.is_begun);
+        let repeated = begun.clone().take(REPEATED).map(Entered::repeated);
+        let longest = longest_repeated_text(repeated);
+        let (mut words, mut shortened) = (0, Vec::new());
         for entered in begun.by_ref().take(REPEATED) {
-            let mut record = Record {
-                callsite: entered.callsite,
-                ..Record::new(Kind::RepeatedBegin, entered.ns)
-            };
-            // The records together take about a quarter of the block.
-            let room = (BLOCK / 4).saturating_sub(words + record.words()) * 8;
-            record.payload = bytes_of(entered.fields.as_ref());
-            if record.payload.len() > index(room) {
+            let mut record = entered.repeated();
+            if let Some(longest) = longest {
+                let room = (BLOCK / 4).saturating_sub(words + HEAD_WORDS) * 8;
                 shortened.clear();
-                encoding::push_within(&mut shortened, record.payload, index(room));
+                encoding::push_cut(&mut shortened, record.payload, longest, index(room));
                 record.payload = &shortened;
             }
             words += record.words();

@@ -125,15 +125,22 @@ impl<S: TraceSink> SpanSink for S {
     }
 
     fn followed(&self, span: &Span<'_>, other: &Id) {
-        let Some(spans) = self.spans() else { return };
-        if let (Some(id), Some(parent)) = (spans.number(span.id), spans.number(other)) {
-            let record = Record {
-                id,
-                parent,
-                ..Record::new(Kind::Follows, tickline::now_ns())
-            };
-            thread_recorder::record(self.recorder(), span.metadata, record);
+        let (recorder, Some(spans)) = (self.recorder(), self.spans()) else {
+            return;
+        };
+        let (Some(id), Some(parent)) = (spans.number(span.id), spans.number(other)) else {
+            return;
+        };
+        let add = |shared: &mut SharedSpan| shared.add_cause(recorder.number, parent);
+        if recorder.is_in_several_layers() && span.extension(add) == Some(false) {
+            return; // Another layer has recorded it.
         }
+        let record = Record {
+            id,
+            parent,
+            ..Record::new(Kind::Follows, tickline::now_ns())
+        };
+        thread_recorder::record(recorder, span.metadata, record);
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
@@ -153,7 +160,7 @@ impl<S: TraceSink> SpanSink for S {
         if self.wants_enters() {
             let newer = |before: &SpanFields| self.spans()?.newer_fields(span.id, before);
             let recorder = self.recorder();
-            thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, newer));
+            thread_recorder::with(recorder, |thread| thread.exit(recorder, span, ns, newer));
         }
     }
 
@@ -330,6 +337,25 @@ mod tests {
         let subscriber = registry().with(layer()).with(layer());
         tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("span")));
         assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
+    }
+
+    /// Symptom: a trace had two arrows.
+    #[test]
+    fn a_recorder_of_two_layers_writes_once_that_a_span_follows_from_another() {
+        let recorder = Arc::new(Recorder::new(Settings {
+            tracks: Tracks::Requests,
+            ..Settings::new(WhenFull::Overwrite)
+        }));
+        let layer = || SpanTimingLayer::new().with_sink(TestSink::new(&recorder));
+        let subscriber = registry().with(layer()).with(layer());
+        tracing::subscriber::with_default(subscriber, || {
+            let [cause, span] = [(); 2].map(|()| tracing::info_span!("span"));
+            span.follows_from(&cause);
+        });
+        let kinds = written(&recorder);
+        let begins_and_follows = [Kind::AsyncBegin, Kind::AsyncBegin, Kind::Follows];
+        assert_eq!(kinds[..3], begins_and_follows);
+        assert_eq!(kinds[3..], [Kind::AsyncEnd; 2]);
     }
 
     /// A recorder of two layers, the first of which has no room for the beginning of a span.

@@ -17,8 +17,9 @@
 
 use core::str;
 
-/// A value that is cut ends with this in a trace.
-pub(crate) const CUT_MARK: &str = "… (cut)";
+use crate::layer::user_value::{PANICKED, RETURNED_ERROR};
+
+pub(crate) use crate::layer::user_value::{CUT_MARK, cut};
 
 /// The types of values. The numbers are part of the file's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,13 +97,9 @@ pub(crate) fn counter<'a>(name: &'a str, value: Value<'_>) -> Option<&'a str> {
     }
 }
 
-/// The longest part of `text` of at most `limit` bytes that ends between two characters.
-pub(crate) fn cut(text: &str, limit: usize) -> &str {
-    let mut end = text.len().min(limit);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+/// Whether a byte of UTF-8 begins a character.
+const fn is_first_byte(byte: u8) -> bool {
+    byte & 0b1100_0000 != 0b1000_0000
 }
 
 /// Adds the type and the name of a field. The value must follow.
@@ -176,6 +173,20 @@ impl<'a> TextWriter<'a> {
         let fits = cut(text, self.limit - self.bytes.len());
         self.is_cut = fits.len() < text.len();
         self.bytes.extend(fits.as_bytes());
+    }
+
+    /// Adds `text` at the end. Without room for it, it takes the place of the last bytes.
+    pub(crate) fn push_at_end(&mut self, text: &str) {
+        let text = cut(text, self.limit - self.text);
+        let mut end = self.limit - text.len();
+        if self.bytes.len() > end {
+            while !is_first_byte(self.bytes[end]) {
+                end -= 1;
+            }
+            self.bytes.truncate(end);
+            self.is_cut = true;
+        }
+        self.bytes.extend(text.as_bytes());
     }
 
     /// Ends the text.
@@ -270,26 +281,54 @@ pub(crate) fn push_within(to: &mut Vec<u8>, fields: &[u8], limit: usize) {
         to.extend(fields);
         return;
     }
-    let fields = Fields { bytes: fields };
-    let mut lengths: Vec<usize> = fields.clone().map(|field| text_of(&field).len()).collect();
-    let others = fields.bytes.len() - lengths.iter().sum::<usize>();
-    lengths.sort_unstable();
-    let longest = longest_text(&lengths, limit.saturating_sub(others));
+    push_cut(to, fields, longest_text_within([fields], limit), limit);
+}
+
+/// Copies `fields` to `to`, at most `limit` bytes. Cuts the texts of more than `longest` bytes, but
+/// not the reason why a value's `Debug` failed. If even the names and the numbers are too long, the
+/// last fields are left out.
+pub(crate) fn push_cut(to: &mut Vec<u8>, fields: &[u8], longest: usize, limit: usize) {
     let start = to.len();
-    for mut field in fields {
-        if let Value::Text(text) = field.value
-            && text.len() > longest
-        {
-            field.value = Value::CutText(cut(text, longest));
-        } else if let Value::CutText(text) = field.value {
-            field.value = Value::CutText(cut(text, longest));
-        }
+    for field in (Fields { bytes: fields }) {
         let end = to.len();
-        push(to, field);
+        match field.value {
+            Value::Text(text) | Value::CutText(text) if text.len() > longest => {
+                let mut writer = TextWriter::begin(to, field.name, longest);
+                writer.push(text);
+                if let Some(reason) = failure(text) {
+                    writer.push_at_end(reason);
+                }
+                writer.end();
+            }
+            _ => push(to, field),
+        }
         if to.len() - start > limit {
             return to.truncate(end);
         }
     }
+}
+
+/// The reason with which a text ends if its value's `Debug` failed.
+fn failure(text: &str) -> Option<&'static str> {
+    let mut reasons = [RETURNED_ERROR, PANICKED].into_iter();
+    reasons.find(|reason| text.ends_with(*reason))
+}
+
+/// The length to which the longest texts of all these fields must be cut so that the fields take at
+/// most `limit` bytes. It is 0 if even the names and the numbers take more.
+pub(crate) fn longest_text_within<'a>(
+    all: impl IntoIterator<Item = &'a [u8]>,
+    limit: usize,
+) -> usize {
+    let mut lengths: Vec<usize> = Vec::new();
+    let mut bytes_in_all = 0;
+    for bytes in all {
+        bytes_in_all += bytes.len();
+        lengths.extend(Fields { bytes }.map(|field| text_of(&field).len()));
+    }
+    let others = bytes_in_all - lengths.iter().sum::<usize>();
+    lengths.sort_unstable();
+    longest_text(&lengths, limit.saturating_sub(others))
 }
 
 fn text_of<'a>(field: &Field<'a>) -> &'a str {
@@ -424,6 +463,24 @@ mod tests {
         writer.end();
         let value = Fields { bytes: &bytes }.next().map(|field| field.value);
         assert_eq!(value, Some(Value::CutText("1234")));
+    }
+
+    #[test]
+    fn the_last_text_takes_the_place_of_the_bytes_before_if_there_is_no_room() {
+        let cases = [
+            ("123", Value::Text("123ab")),
+            ("1234", Value::CutText("123ab")),
+            ("12ü", Value::CutText("12ab")),
+        ];
+        for (before, expected) in cases {
+            let mut bytes = Vec::new();
+            let mut writer = TextWriter::begin(&mut bytes, FieldName::Index(0), 5);
+            writer.push(before);
+            writer.push_at_end("ab");
+            writer.end();
+            let value = Fields { bytes: &bytes }.next().map(|field| field.value);
+            assert_eq!(value, Some(expected));
+        }
     }
 
     #[test]

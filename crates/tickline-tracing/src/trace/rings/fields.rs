@@ -125,7 +125,9 @@ impl Visit for Collector<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let name = self.name(field);
         let mut writer = TextWriter::begin(&mut self.bytes, name, MAX_PAYLOAD);
-        user_value::write(value, &mut writer);
+        if let Some(reason) = user_value::write(value, &mut writer) {
+            writer.push_at_end(reason);
+        }
         writer.end();
     }
 
