@@ -20,7 +20,9 @@ mod cpu_time;
 mod failing_write;
 mod fields;
 mod flight;
+mod flight_overwritten;
 mod formats;
+mod histograms;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
 mod perfetto;
