@@ -70,4 +70,5 @@ pub(crate) mod settings;
 pub(crate) mod sys;
 pub mod trace_file;
 pub(crate) mod unique_number;
+pub(crate) mod waited;
 pub(crate) mod writer_thread;
