@@ -1,6 +1,7 @@
 //! Encodes records as packets.
 
 use core::mem;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -517,7 +518,7 @@ impl Encoder {
 
 /// Adds the names that a sequence does not have yet.
 #[cold]
-fn push_names(bytes: &mut Bytes, callsite: Option<&Callsite>, fields: &[(u64, &str)]) {
+fn push_names(bytes: &mut Bytes, callsite: Option<&Callsite>, fields: &[(u64, Cow<'_, str>)]) {
     let data = bytes.begin(packet::INTERNED_DATA);
     if let Some(callsite) = callsite {
         callsite.push(bytes);
