@@ -18,6 +18,8 @@
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
 //! | compression | no | `TraceFormat::CompressedPerfetto` (feature `compression`) |
 //!
+//! `follows_from` to a span that has already ended draws no arrow.
+//!
 //! A field named `counter.x` is a counter if its value is a finite number. An event that has only
 //! counters is not shown itself. A trace in Perfetto's format relates its times to the time since
 //! the boot and to Unix time at its beginning, and every 10 s. The events of the module `utc` add
