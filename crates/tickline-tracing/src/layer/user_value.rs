@@ -5,8 +5,12 @@
 //! value's text then ends with the reason. A panic still runs the panic hook, and with `panic =
 //! "abort"` it still ends the program.
 
+use core::error::Error;
 use core::fmt::{self, Write};
+use core::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tracing_core::field::Field;
 
 pub(crate) const RETURNED_ERROR: &str = "(its Debug or Display returned an error)";
 pub(crate) const PANICKED: &str = "(its Debug or Display panicked)";
@@ -27,6 +31,40 @@ pub(crate) fn write(value: &dyn fmt::Debug, to: &mut impl Write) {
         }
     };
     _ = to.write_str(failure);
+}
+
+/// The value of a field that is an error. Its `Debug` writes the texts of the error and of its
+/// sources, as `tracing_subscriber::fmt` does: `no file error.sources=[not found]`.
+pub(crate) struct ErrorValue<'a> {
+    field: &'static str,
+    error: &'a (dyn Error + 'static),
+}
+
+/// The limit of the sources of an error that are written: one may be its own source.
+const SOURCES: usize = 64;
+
+impl<'a> ErrorValue<'a> {
+    pub(crate) fn new(field: &Field, error: &'a (dyn Error + 'static)) -> Self {
+        let field = field.name();
+        Self { field, error }
+    }
+}
+
+impl fmt::Debug for ErrorValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        let mut sources = iter::successors(self.error.source(), |error| (*error).source());
+        let Some(first) = sources.next() else {
+            return Ok(());
+        };
+        write!(f, " {}.sources=", self.field)?;
+        let mut list = f.debug_list();
+        list.entry(&format_args!("{first}"));
+        for source in sources.take(SOURCES - 1) {
+            list.entry(&format_args!("{source}"));
+        }
+        list.finish()
+    }
 }
 
 /// The text of `value` by its `Debug`.
