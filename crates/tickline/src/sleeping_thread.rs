@@ -152,8 +152,8 @@ impl SleepingThread {
     }
 }
 
-/// Waits until `flag` is stopped, for `timeout` at most. A signal ends a wait of the futex, not this
-/// one. As long as the clock stands still, as libfaketime's may, the waits of the futex count.
+/// Waits until `flag` is stopped, for `timeout` at most. A signal ends a wait of the futex, not
+/// this one. As long as the clock stands still, as libfaketime's may, the waits of the futex count.
 fn await_stop(flag: &StoppableSleep, timeout: Duration, now_ns: impl Fn() -> i64) {
     let start_ns = now_ns();
     let (mut waited, mut slept) = (Duration::ZERO, Duration::ZERO);

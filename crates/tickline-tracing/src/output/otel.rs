@@ -2,8 +2,8 @@
 //!
 //! That crate reads `SystemTime::now` when a span is created and exited, and for each event. It has
 //! no setting for another clock. This module replaces these readings by tickline's, in two parts. A
-//! layer around the OpenTelemetry layer reads the clock ([`layer`]). A tracer inside that layer puts
-//! the readings into the spans ([`tracer`]).
+//! layer around the OpenTelemetry layer reads the clock ([`layer`]). A tracer inside that layer
+//! puts the readings into the spans ([`tracer`]).
 //!
 //! ```
 //! use opentelemetry::trace::TracerProvider;

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn records_that_need_each_other_are_written_in_that_order() {
         let mut held = held([(3, 10), (2, 10), (1, 10)]);
-        let mut written = Vec::new();
+        let mut written = Vec::<u64>::new();
         let write = |_, record: &Record<'_>, attempt| {
             assert_eq!(attempt, Attempt::First);
             let is_next = record.id == written.last().map_or(1, |last| last + 1);
