@@ -83,8 +83,9 @@ use unix_offset::{UnixOffset, unix_offset_ns};
 ///
 /// If a program [reloads] a new layer in place of another, the new one knows no span from before,
 /// even if it has the same recorder: these spans get no times, and in a trace a span below one of
-/// them is a request of its own. To add a sink, change the layer in its place. It then keeps its
-/// sinks, and its open spans:
+/// them is a request of its own. The slices of spans that a thread is in end only with the thread,
+/// so the thread's later spans lie inside them: reload outside of spans. To add a sink, change the
+/// layer in its place. It then keeps its sinks, and its open spans:
 ///
 /// [reloads]: https://docs.rs/tracing-subscriber/0.3/tracing_subscriber/reload/index.html
 ///

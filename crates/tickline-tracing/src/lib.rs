@@ -128,7 +128,7 @@
 //! `trace_file` (a trace for Perfetto), `flight_recorder` (the trace of a killed server),
 //! `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a
 //! custom layer that reads the spans' times), `opentelemetry` (exported spans).
-#![deny(unsafe_code)] // Exceptions: the memory of rings, and the views of it (`trace`).
+#![deny(unsafe_code)] // Exceptions: the memory of rings and its views (`trace`); a layer (`otel`).
 
 // The folders, in order: each uses only those above it.
 //

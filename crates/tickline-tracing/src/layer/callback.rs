@@ -186,6 +186,10 @@ impl Visit for Chosen<'_> {
             self.texts.push((field.name(), text));
         }
     }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn core::error::Error + 'static)) {
+        self.record_debug(field, &user_value::ErrorValue::new(field, value));
+    }
 }
 
 #[cfg(test)]

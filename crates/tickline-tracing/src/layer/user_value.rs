@@ -8,8 +8,12 @@
 //! Such a text may have any length, and a histogram's label keeps it for the program's life. The
 //! texts of labels and for callbacks have a limit ([`MAX_TEXT`]); those in a trace have a record's.
 
+use core::error::Error;
 use core::fmt::{self, Write};
+use core::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tracing_core::field::Field;
 
 pub(crate) const RETURNED_ERROR: &str = "(its Debug or Display returned an error)";
 pub(crate) const PANICKED: &str = "(its Debug or Display panicked)";
@@ -65,6 +69,40 @@ impl Write for Beginning {
             self.text.push_str(fits);
         }
         Ok(())
+    }
+}
+
+/// The value of a field that is an error. Its `Debug` writes the texts of the error and of its
+/// sources, as `tracing_subscriber::fmt` does: `no file error.sources=[not found]`.
+pub(crate) struct ErrorValue<'a> {
+    field: &'static str,
+    error: &'a (dyn Error + 'static),
+}
+
+/// The limit of the sources of an error that are written: one may be its own source.
+const SOURCES: usize = 64;
+
+impl<'a> ErrorValue<'a> {
+    pub(crate) fn new(field: &Field, error: &'a (dyn Error + 'static)) -> Self {
+        let field = field.name();
+        Self { field, error }
+    }
+}
+
+impl fmt::Debug for ErrorValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        let mut sources = iter::successors(self.error.source(), |error| (*error).source());
+        let Some(first) = sources.next() else {
+            return Ok(());
+        };
+        write!(f, " {}.sources=", self.field)?;
+        let mut list = f.debug_list();
+        list.entry(&format_args!("{first}"));
+        for source in sources.take(SOURCES - 1) {
+            list.entry(&format_args!("{source}"));
+        }
+        list.finish()
     }
 }
 

@@ -1,8 +1,8 @@
 //! tickline's times for the spans that [`tracing-opentelemetry`] exports.
 //!
 //! That crate reads `SystemTime::now` when a span is created and exited, and for each event. It has
-//! no setting for another clock. This module replaces these readings by tickline's, in two parts.
-//! Layers around the OpenTelemetry layer read the clock ([`layer`]). A tracer inside that layer
+//! no setting for another clock. This module replaces these readings by tickline's, in two parts. A
+//! layer around the OpenTelemetry layer reads the clock ([`layer`]). A tracer inside that layer
 //! puts the readings into the spans ([`tracer`]).
 //!
 //! ```
@@ -52,6 +52,7 @@
 //!
 //! [`tracing-opentelemetry`]: https://docs.rs/tracing-opentelemetry
 
+use core::any::TypeId;
 use core::cell::RefCell;
 use core::time::Duration;
 use std::borrow::Cow;
@@ -60,8 +61,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{Span, SpanBuilder, SpanContext, Status, Tracer};
 use opentelemetry::{KeyValue, Value};
-use tracing_core::span::{Attributes, Id};
-use tracing_core::{Event, Subscriber};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -83,10 +84,10 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     L: Layer<S>,
 {
-    Before.and_then(layer).and_then(After)
+    Timed(layer)
 }
 
-// The layers before and after the OpenTelemetry layer: they announce each call, with a time.
+// The layer around the OpenTelemetry layer: it announces each call, with a time.
 
 /// A call of the OpenTelemetry layer: a span was created or closed, or an event happened.
 #[derive(Debug, Clone, Copy)]
@@ -102,15 +103,23 @@ thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins a call. A thread that is ending has lost its thread-local memory, so its last spans keep
-/// the times of `SystemTime`.
-fn begin(ns: u64, times: Option<SpanTimes>) {
-    _ = CALLS.try_with(|calls| calls.borrow_mut().push(Call { ns, times }));
+/// A call in progress. Its drop ends it, also if the OpenTelemetry layer panics, as it does if a
+/// value's `Debug` returns an error.
+struct InCall;
+
+impl InCall {
+    /// Begins a call. A thread that is ending has lost its thread-local memory, so its last spans
+    /// keep the times of `SystemTime`.
+    fn begin(ns: u64, times: Option<SpanTimes>) -> Self {
+        _ = CALLS.try_with(|calls| calls.borrow_mut().push(Call { ns, times }));
+        Self
+    }
 }
 
-/// Ends the call that began last.
-fn end() {
-    _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
+impl Drop for InCall {
+    fn drop(&mut self) {
+        _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
+    }
 }
 
 fn current_call() -> Option<Call> {
@@ -122,57 +131,112 @@ fn current_call() -> Option<Call> {
 /// The extension of a span: its last exit, monotonic ns.
 struct Exited(u64);
 
-/// The layer before the OpenTelemetry layer.
-struct Before;
-
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
-    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        begin(tickline::now_ns(), None);
-    }
-
-    fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        begin(tickline::now_ns(), None);
-    }
-
-    fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
-        let now_ns = tickline::now_ns();
-        let Some(span) = ctx.span(id) else { return };
-        let mut extensions = span.extensions_mut();
-        match extensions.get_mut::<Exited>() {
-            // Two threads may come here in another order than they have read the clock.
-            Some(Exited(ns)) => *ns = now_ns.max(*ns),
-            None => extensions.insert(Exited(now_ns)),
-        }
-    }
-
-    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let now_ns = tickline::now_ns();
-        let found = ctx.span(&id).map(|span| {
-            let extensions = span.extensions();
-            (
-                extensions.get::<Exited>().map(|exited| exited.0),
-                extensions.get::<SpanTimes>().copied(),
-            )
-        });
-        let (exited_ns, times) = found.unwrap_or_default();
-        begin(exited_ns.unwrap_or(now_ns), times);
+/// Keeps the time of a span's exit.
+fn keep_exit<S>(id: &Id, ctx: &Context<'_, S>)
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let now_ns = tickline::now_ns();
+    let Some(span) = ctx.span(id) else { return };
+    let mut extensions = span.extensions_mut();
+    match extensions.get_mut::<Exited>() {
+        // Two threads may come here in another order than they have read the clock.
+        Some(Exited(ns)) => *ns = now_ns.max(*ns),
+        None => extensions.insert(Exited(now_ns)),
     }
 }
 
-/// The layer after the OpenTelemetry layer.
-struct After;
+/// Begins the call that closes a span.
+fn begin_close<S>(id: &Id, ctx: &Context<'_, S>) -> InCall
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let now_ns = tickline::now_ns();
+    let found = ctx.span(id).map(|span| {
+        let extensions = span.extensions();
+        (
+            extensions.get::<Exited>().map(|exited| exited.0),
+            extensions.get::<SpanTimes>().copied(),
+        )
+    });
+    let (exited_ns, times) = found.unwrap_or_default();
+    InCall::begin(exited_ns.unwrap_or(now_ns), times)
+}
 
-impl<S: Subscriber> Layer<S> for After {
-    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        end();
+/// The layer around the OpenTelemetry layer, which gets all calls.
+struct Timed<L>(L);
+
+impl<S, L> Layer<S> for Timed<L>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    L: Layer<S>,
+{
+    fn on_register_dispatch(&self, subscriber: &Dispatch) {
+        self.0.on_register_dispatch(subscriber);
     }
 
-    fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        end();
+    fn on_layer(&mut self, subscriber: &mut S) {
+        self.0.on_layer(subscriber);
     }
 
-    fn on_close(&self, _: Id, _: Context<'_, S>) {
-        end();
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        self.0.register_callsite(metadata)
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, ctx: Context<'_, S>) -> bool {
+        self.0.enabled(metadata, ctx)
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        let _call = InCall::begin(tickline::now_ns(), None);
+        self.0.on_new_span(attributes, id, ctx);
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        self.0.max_level_hint()
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        self.0.on_record(id, values, ctx);
+    }
+
+    fn on_follows_from(&self, id: &Id, follows: &Id, ctx: Context<'_, S>) {
+        self.0.on_follows_from(id, follows, ctx);
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, ctx: Context<'_, S>) -> bool {
+        self.0.event_enabled(event, ctx)
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let _call = InCall::begin(tickline::now_ns(), None);
+        self.0.on_event(event, ctx);
+    }
+
+    fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
+        self.0.on_enter(id, ctx);
+    }
+
+    fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
+        keep_exit(id, &ctx);
+        self.0.on_exit(id, ctx);
+    }
+
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let _call = begin_close(&id, &ctx);
+        self.0.on_close(id, ctx);
+    }
+
+    fn on_id_change(&self, old: &Id, new: &Id, ctx: Context<'_, S>) {
+        self.0.on_id_change(old, new, ctx);
+    }
+
+    /// `OpenTelemetrySpanExt` finds the OpenTelemetry layer by this.
+    #[allow(unsafe_code, reason = "the method of the trait is unsafe")]
+    unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
+        // SAFETY: the caller's obligations are the same as this method's. The pointer is valid as
+        // long as `self`, which contains the layer.
+        unsafe { self.0.downcast_raw(id) }
     }
 }
 

@@ -77,9 +77,9 @@
 //! - A record is in the file once it is complete. A record that a thread was writing when the
 //!   process ended is lost.
 //! - One ring of the file has the names of callsites and of their fields, up to 4 KiB for a
-//!   callsite: names of fields beyond that are left out. A callsite has no names if its own name,
-//!   its target and its source location take more than 1 KiB, or if the ring is full when a record
-//!   of it is written first: [`TraceSummary::callsites_without_names`].
+//!   callsite: fields beyond that are called `field 7` and so on. A callsite has no names if its
+//!   own name, its target and its source location take more than 1 KiB, or if the ring is full when
+//!   a record of it is written first: [`TraceSummary::callsites_without_names`].
 //! - `build` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that
 //!   is killed meanwhile leaves the `.part` file, and nothing removes it later: where starts may be
 //!   killed, remove `PATH.*.part` before a start.

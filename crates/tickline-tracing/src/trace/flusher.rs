@@ -5,13 +5,12 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::thread;
-use std::time::Instant;
 
 use tickline::process_token;
 
 use super::readout::reader::Reader;
 use super::sys::stderr::try_say;
+use super::waited::Waited;
 use crate::layer::process_mutex::lock_with_retries;
 
 /// The longest time that a program waits for the writer when it ends.
@@ -104,10 +103,13 @@ impl Flusher {
     }
 
     fn wait(&self, number: u64, timeout: Duration) -> Flushed {
+        self.wait_on(Waited::since_now(), number, timeout)
+    }
+
+    fn wait_on(&self, mut waited: Waited, number: u64, timeout: Duration) -> Flushed {
         if self.is_in_child() {
             return Flushed::Failed;
         }
-        let start = Instant::now();
         loop {
             // Before the answer: a writer that ends by itself answers before its thread ends.
             let has_thread_ended = self.requests.writer.has_ended();
@@ -117,10 +119,10 @@ impl Flusher {
             if has_thread_ended {
                 return Flushed::Failed;
             }
-            if start.elapsed() >= timeout {
+            if waited.time() >= timeout {
                 return Flushed::TimedOut;
             }
-            thread::sleep(Duration::from_micros(100));
+            waited.sleep(Duration::from_micros(100));
         }
     }
 }
@@ -290,6 +292,9 @@ impl FlushRequests {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Instant;
+
     use super::*;
     use crate::trace::capture::recorder::Recorder;
 
@@ -352,6 +357,17 @@ mod tests {
         assert_eq!(flusher.flush(Duration::MAX), Flushed::Failed);
         let in_handler = flusher.flush_in_signal_handler(Duration::MAX);
         assert_eq!(in_handler, Flushed::Failed);
+    }
+
+    /// Symptom: under libfaketime, a program whose trace's writer was stuck never ended.
+    #[test]
+    fn a_flush_times_out_under_a_clock_that_stands_still() {
+        let flusher = Flusher {
+            requests: Arc::default(),
+            process: process_token(),
+        };
+        let flushed = flusher.wait_on(Waited::by_standing_clock(), 1, Duration::from_millis(1));
+        assert_eq!(flushed, Flushed::TimedOut);
     }
 
     /// Symptom: a program that made one trace after another kept the flushers of all of them.

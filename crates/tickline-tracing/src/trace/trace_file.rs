@@ -18,6 +18,8 @@
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
 //! | compression | no | `TraceFormat::CompressedPerfetto` (feature `compression`) |
 //!
+//! `follows_from` to a span that has already ended draws no arrow.
+//!
 //! A field named `counter.x` is a counter if its value is a finite number. An event that has only
 //! counters is not shown itself. A trace in Perfetto's format relates its times to the time since
 //! the boot and to Unix time at its beginning, and every 10 s. The events of the module `utc` add
@@ -223,7 +225,8 @@ impl TraceFileBuilder {
     ///
     /// A program's thread copies numbers, booleans and strings to its ring. It formats only values
     /// of other types, by their `Debug` or `Display`. If this returns an error or panics, the
-    /// value's text says so, and the program goes on after the panic hook.
+    /// value's text says so, and the program goes on after the panic hook. A value that is a
+    /// `&dyn Error` also has the texts of its sources, as with `tracing_subscriber::fmt`.
     ///
     /// The fields of one span or event take at most 16 KiB. If they take more, the longest texts
     /// are cut, end with `… (cut)`, and are counted by [`TraceSummary::cut_values`]. This holds for

@@ -1,5 +1,6 @@
 //! Fields in traces: long values, and values whose `Debug` or `Display` fails.
 
+use std::error::Error;
 use std::fmt;
 use std::panic;
 use std::sync::{Arc, Mutex};
@@ -398,6 +399,66 @@ fn a_long_value_that_a_callback_keeps_is_cut() {
         drop(info_span!("work", at = "ü".repeat(30_000)));
     });
     assert!(*kept.lock().unwrap() == [Some(cut_long()), Some(cut_long())]);
+}
+
+/// An error with a source.
+#[derive(Debug)]
+struct Failed(&'static str, Option<&'static Failed>);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Failed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.1.map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+const NOT_FOUND: &Failed = &Failed("not found", None);
+const NO_FILE: &Failed = &Failed("no file", Some(NOT_FOUND));
+const NO_PAGE: &(dyn Error + 'static) = &Failed("no page", Some(NO_FILE));
+
+/// The text of [`NO_PAGE`] as the value of the field `error`.
+const WITH_SOURCES: &str = "no page error.sources=[no file, not found]";
+
+/// Symptom: the trace had only "no page", and the line of fmt the whole chain.
+#[test]
+fn an_error_has_its_sources() {
+    let (_, events) = recorded(|| {
+        info!(error = NO_PAGE, "first");
+        let without = NOT_FOUND as &(dyn Error + 'static);
+        drop(info_span!("work", error = without).entered());
+    });
+    assert_eq!(
+        first(&events, "i")["args"],
+        json!({ "error": WITH_SOURCES })
+    );
+    assert_eq!(first(&events, "B")["args"], json!({ "error": "not found" }));
+}
+
+#[test]
+fn an_error_that_a_callback_keeps_has_its_sources() {
+    let kept = Arc::new(Mutex::new(None));
+    let keep = Arc::clone(&kept);
+    let callback = Callback::new(move |span| {
+        *keep.lock().unwrap() = span.field("error").map(str::to_owned);
+    });
+    let span = || drop(info_span!("work", error = NO_PAGE));
+    run_timed(callback.keep_fields(["error"]), span);
+    assert_eq!(kept.lock().unwrap().as_deref(), Some(WITH_SOURCES));
+}
+
+#[test]
+fn an_error_that_is_a_label_has_its_sources() {
+    let histograms = Histograms::builder(Measure::Total)
+        .labels(["error"])
+        .build();
+    let span = || drop(info_span!("work", error = NO_PAGE));
+    run_timed(histograms.clone(), span);
+    assert_eq!(histograms.summaries()[0].label_values, [WITH_SOURCES]);
 }
 
 /// A close event has the callsite of its span, but other fields.

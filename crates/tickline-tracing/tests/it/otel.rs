@@ -3,9 +3,10 @@
 //! The mock clock starts at the beginning of 2026, so the tests would notice a time by
 //! `SystemTime::now`.
 
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, thread};
 
 use crate::common::{Closed, MockHand, UNIX_START_NS, spawn};
 use opentelemetry::trace::{
@@ -328,6 +329,28 @@ fn the_wrapped_layer_keeps_contexts_parents_and_filters() {
     check(local, 0, &[], 10);
     // The tracer's own spans have the SDK's times.
     assert!(remote.start_time >= before && remote.end_time >= remote.start_time);
+}
+
+/// A value whose `Debug` returns an error, by which the OpenTelemetry layer panics.
+struct ReturnsError;
+
+impl fmt::Debug for ReturnsError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+/// Symptom: the span and the event got the time of the span whose creation had panicked.
+#[test]
+fn calls_after_a_panic_of_the_wrapped_layer_keep_their_times() {
+    let spans = exported(&MockHand::default(), None, true, |tracer| {
+        let create = || drop(info_span!("x", at = ?ReturnsError));
+        catch_unwind(create).unwrap_err();
+        let mut own = tracer.start("own");
+        own.add_event_with_timestamp("by hand", at(3), Vec::new());
+        own.end();
+    });
+    check_event(span(&spans, "own"), "by hand", at(3), &[]);
 }
 
 /// A set clock makes an open span neither longer nor shorter. Later spans have the new time.

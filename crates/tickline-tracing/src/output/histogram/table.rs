@@ -413,6 +413,10 @@ impl Visit for Callsite {
     fn record_u64(&mut self, field: &Field, value: u64) {
         self.record_number(field, value.into());
     }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn core::error::Error + 'static)) {
+        self.record_debug(field, &user_value::ErrorValue::new(field, value));
+    }
 }
 
 /// A label and its value.

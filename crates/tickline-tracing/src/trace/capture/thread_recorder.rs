@@ -4,7 +4,6 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Instant;
 
 use tracing_core::span::Id;
 
@@ -17,6 +16,7 @@ use crate::trace::rings::record::{BLOCK, Kind, Record, index};
 use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::WhenFull;
 use crate::trace::unique_number::next_number;
+use crate::trace::waited::Waited;
 
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;
@@ -406,11 +406,11 @@ impl ThreadRecorder {
             if is_panicking && self.waited_in_panic >= LIMIT_IN_PANIC {
                 return false;
             }
-            let start = Instant::now();
+            let mut waited = Waited::since_now();
             recorder.wake_reader();
-            thread::sleep(PAUSE);
+            waited.sleep(PAUSE);
             if is_panicking {
-                self.waited_in_panic += start.elapsed();
+                self.waited_in_panic += waited.time();
             }
         }
         true

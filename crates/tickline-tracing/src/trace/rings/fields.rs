@@ -150,6 +150,10 @@ impl Visit for Collector<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field, Value::F64(value));
     }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn core::error::Error + 'static)) {
+        self.record_debug(field, &user_value::ErrorValue::new(field, value));
+    }
 }
 
 /// The number of bytes that take no allocation: about five numbers, or a path.

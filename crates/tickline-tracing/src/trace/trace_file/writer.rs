@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process;
 use std::thread;
-use std::time::Instant;
 
 use crate::layer::unix_offset::unix_now;
 use crate::layer::user_value;
@@ -18,12 +17,13 @@ use crate::trace::format::perfetto::clocks::ClockReadings;
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::{TraceFormat, TraceOutput};
 use crate::trace::readout::cpu_times::CpuTimes;
-use crate::trace::readout::held_ends::HeldEnds;
+use crate::trace::readout::held_records::HeldRecords;
 use crate::trace::readout::merge::Pass;
 use crate::trace::readout::snapshot::program_name;
 use crate::trace::readout::span_tracks::Attempt;
 use crate::trace::rings::ring::ControlWord;
 use crate::trace::sys::thread_life::ThreadLife;
+use crate::trace::waited::Waited;
 
 /// The error of a trace whose writer has panicked.
 pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
@@ -55,7 +55,7 @@ pub(super) fn write(
         Writer {
             trace,
             recorder,
-            held: HeldEnds::default(),
+            held: HeldRecords::default(),
             cpu_times: CpuTimes::default(),
         }
         .write_all(requests, flush_every)
@@ -95,7 +95,7 @@ struct Writer<'a, W: Write> {
     /// far.
     trace: TraceOutput<W>,
     recorder: &'a Recorder,
-    held: HeldEnds,
+    held: HeldRecords,
     cpu_times: CpuTimes,
 }
 
@@ -108,18 +108,18 @@ impl<W: Write> Writer<'_, W> {
         self.trace.flush()?;
         // The beginning of the last pass that ended with a flush. The time to the next flush counts
         // from there, not from its end: the records since then are not in the file.
-        let (mut flushed, mut done) = (Instant::now(), 0);
+        let (mut flushed, mut done) = (Waited::since_now(), 0);
         while !self.recorder.has_ended() {
-            let (requested, begun) = (requests.requested(), Instant::now());
+            let (requested, begun) = (requests.requested(), Waited::since_now());
             let meanwhile = self.take_present_records()?;
-            if requested != done || flushed.elapsed() >= flush_every {
+            if requested != done || flushed.time() >= flush_every {
                 self.flush()?;
                 flushed = begun;
                 requests.set_done(requested);
                 done = requested;
             }
             if meanwhile == Meanwhile::Few {
-                thread::park_timeout(flush_every.saturating_sub(flushed.elapsed()));
+                flushed.park(flush_every.saturating_sub(flushed.time()));
             }
         }
         let requested = requests.requested();
@@ -233,6 +233,7 @@ impl<W: Write> Writer<'_, W> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Instant;
 
     use tracing_subscriber::layer::SubscriberExt;
 

@@ -1,5 +1,7 @@
 //! An event before it is encoded.
 
+use std::borrow::Cow;
+
 use super::names::{Callsite, Seen};
 use super::proto::{EventHead, event};
 use crate::trace::format::callsite_names::Role;
@@ -13,19 +15,11 @@ pub(super) const COUNTER: EventHead = EventHead::of_type(event::COUNTER);
 
 /// What a field of an event is by its name.
 pub(super) struct NamedField<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     /// The number of the name, if the field is one of the callsite's.
     pub(super) number: Option<u64>,
     /// The role in an event of `tracing`.
     pub(super) role: Role,
-}
-
-impl NamedField<'_> {
-    const UNKNOWN: Self = Self {
-        name: "?",
-        number: None,
-        role: Role::Argument,
-    };
 }
 
 /// An event of a sequence.
@@ -58,23 +52,56 @@ impl<'a> TrackEvent<'a> {
         self.kind == event::SLICE_END || self.callsite.is_none_or(has)
     }
 
-    /// What a field is by its name. A file may lack the name.
+    /// What a field is by its name. A file may lack the name; the field then has one as in JSON.
     #[inline]
     pub(super) fn named(&self, field: &Field<'a>) -> NamedField<'a> {
         match field.name {
             FieldName::Text(name) => NamedField {
-                name,
+                name: Cow::Borrowed(name),
                 number: None,
                 role: Role::of(name),
             },
-            FieldName::Index(index) => self
-                .callsite
-                .and_then(|callsite| callsite.fields.get(usize::from(index)))
-                .map_or(NamedField::UNKNOWN, |field| NamedField {
-                    name: &field.name,
-                    number: Some(field.number),
-                    role: field.role,
-                }),
+            FieldName::Index(index) => {
+                let fields = self.callsite.map(|callsite| &callsite.fields);
+                match fields.and_then(|fields| fields.get(usize::from(index))) {
+                    Some(field) => NamedField {
+                        name: Cow::Borrowed(&field.name),
+                        number: Some(field.number),
+                        role: field.role,
+                    },
+                    None => NamedField {
+                        name: Cow::Owned(format!("field {index}")),
+                        number: None,
+                        role: Role::Argument,
+                    },
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::rings::encoding::Value;
+
+    /// Symptom: all such fields of an event had one name, and viewers showed one of them.
+    #[test]
+    fn each_field_whose_name_is_missing_has_a_name_of_its_own() {
+        let event = TrackEvent {
+            kind: event::INSTANT,
+            ns: 1,
+            track: None,
+            callsite: None,
+            fields: Fields { bytes: &[] },
+        };
+        let names = [7, 8].map(|index| {
+            let field = Field {
+                name: FieldName::Index(index),
+                value: Value::U64(1),
+            };
+            event.named(&field).name.into_owned()
+        });
+        assert_eq!(names, ["field 7", "field 8"]);
     }
 }

@@ -1,5 +1,7 @@
 //! The values of fields and counters in packets.
 
+use std::borrow::Cow;
+
 use super::names::{FieldNumbers, Seen};
 use super::proto::{Bytes, annotation, event};
 use super::track_event::{NamedField, TrackEvent};
@@ -15,7 +17,7 @@ pub(super) struct PushedFields<'a> {
     pub(super) cut_values: u64,
     pub(super) counters: Vec<(&'a str, Value<'a>)>,
     /// The names that the sequence did not have yet.
-    pub(super) new_names: Vec<(u64, &'a str)>,
+    pub(super) new_names: Vec<(u64, Cow<'a, str>)>,
 }
 
 impl<'a> PushedFields<'a> {
@@ -32,6 +34,7 @@ impl<'a> PushedFields<'a> {
             let NamedField { name, number, role } = event.named(&field);
             if is_instant
                 && role == Role::Counter
+                && let Cow::Borrowed(name) = name
                 && let Some(name) = counter(name, field.value)
             {
                 pushed.counters.push((name, field.value));
@@ -44,7 +47,7 @@ impl<'a> PushedFields<'a> {
                 continue;
             }
             pushed.has_arguments = true;
-            let number = number.unwrap_or_else(|| names.number(name));
+            let number = number.unwrap_or_else(|| names.number(&name));
             if known.add(number) {
                 pushed.new_names.push((number, name));
             }
