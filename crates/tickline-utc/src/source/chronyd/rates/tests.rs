@@ -390,8 +390,8 @@ fn a_slew_that_has_ended_counts_no_more() {
     assert_eq!(rates, Interval::at(0));
 }
 
-/// A poll of the machine after its clock was set by 200 us. In a second, this would look like a slew
-/// by 200 ppm.
+/// A poll of the machine after its clock was set by 200 us. In a second, this would look like a
+/// slew by 200 ppm.
 fn measure_after_set(machine: &mut Machine, ms: i64) -> Rates {
     let at = machine.at(ms);
     machine.steering.slew.measure(KernelPoll {
