@@ -14,8 +14,8 @@
 //! The bound: if the slew is the same from the base to now, and each rate of the kernel was between
 //! two that it has stated, then the slew is in the result, widened by [`TICK_PPB`]. A slew that
 //! began or ended after the base counts in part. The rate that was measured is in the sum of the
-//! result and the rate that the kernel states now. A measurement of more than adjtime(3) can
-//! do does not count, and the last slew stays.
+//! result and the rate that the kernel states now. A measurement beyond 500 ppm is
+//! none of adjtime(3): it does not count, and the last slew stays.
 //!
 //! What it costs: the report allows for [`TICK_PPB`] in any case. So a claim gets wider only by the
 //! part of the measurement's error beyond that. A reading of the clocks is sure to 0.6 us at best
