@@ -215,6 +215,7 @@ impl ClaimMaker {
     /// comes at once, so it is not the second one that a source misses.
     pub(crate) fn record_clock_set(&mut self) {
         self.history.record_clock_set();
+        self.sources.chronyd.record_clock_set();
         self.reporting.forgive();
         self.unsynchronised.set(None);
     }

@@ -12,11 +12,11 @@
 //! The frequency in a reply belongs to the clock that chronyd corrects, and the reply does not say
 //! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
-//! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the
-//! hull of both rates until chronyd has shown which one it is. Where another program steers by 100
-//! ppm, the first rate alone would put a reading off by 100 us a second after the request. Without
-//! the hull, some of the readings that the tests simulate miss UTC, and none with it
-//! (`tests/world.rs`).
+//! `CLOCK_REALTIME`: the rate is (1 - f) times that of the kernel's clock, as the kernel says, and
+//! as it is measured from poll to poll. A claim has the hull of these rates until chronyd has shown
+//! which one it is. Where another program steers by 100 ppm, the first rate alone would put a
+//! reading off by 100 us a second after the request. Without the hull, some of the readings that
+//! the tests simulate miss UTC, and none with it (`tests/world.rs`).
 //!
 //! # Who answers
 //!
@@ -247,6 +247,13 @@ impl ChronydSource {
     fn forget(&mut self) {
         if let Some(steering) = &mut self.steering {
             steering.forget();
+        }
+    }
+
+    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
+    pub(crate) fn record_clock_set(&mut self) {
+        if let Some(steering) = &mut self.steering {
+            steering.record_clock_set();
         }
     }
 

@@ -89,6 +89,7 @@ pub(crate) enum Scenario {
     #[serde(rename = "steered_400")]
     Steered400,
     SteeredByAdjtime,
+    SteeredEachSecond,
     NtpdRs,
     Leap,
     Suspended,

@@ -45,6 +45,14 @@ const BETWEEN_CLAIMS: Duration = Duration::from_millis(5);
 /// [`STEERED_NS`].
 const PATIENCE_NARROW: Duration = Duration::from_secs(60);
 
+/// The offset that a program gives adjtime(3) in each second, us: a slew by as many ppm.
+const EACH_SECOND_US: i64 = 400;
+/// The time before the end of the kernel's second in which the program calls, ns. Requests see what
+/// is left of the offset in this time only.
+const BEFORE_SECOND_NS: u64 = 100_000_000;
+/// The time between two calls.
+const BETWEEN_CALLS: Duration = Duration::from_millis(10);
+
 /// The number of readings between two loads of the flag.
 const BATCH: u64 = 1_024;
 
@@ -105,6 +113,24 @@ pub(crate) fn run(clock: &Clock, scenarios: &[Scenario]) -> io::Result<()> {
 fn pass(seconds: u64) -> io::Result<Phase> {
     thread::sleep(Duration::from_secs(seconds));
     Ok(Phase::default())
+}
+
+/// Calls adjtime(3) before the end of each second of the kernel's, until the flag is set. The
+/// kernel forgets what is left when it gets another offset. So the calls before one end count as
+/// one, and one of them may be late.
+fn slew_each_second(is_over: &AtomicBool) -> io::Result<()> {
+    let second_ns = SECOND_NS.unsigned_abs();
+    // ORDERING: Relaxed: the flag orders no memory.
+    while !is_over.load(Ordering::Relaxed) {
+        if second_ns - realtime_ns() % second_ns <= BEFORE_SECOND_NS {
+            system::adjust(|clock| {
+                clock.modes = libc::ADJ_OFFSET_SINGLESHOT;
+                clock.offset = EACH_SECOND_US;
+            })?;
+        }
+        thread::sleep(BETWEEN_CALLS);
+    }
+    Ok(())
 }
 
 /// Whether chronyd has removed its first offset.
@@ -195,10 +221,11 @@ impl UtcLab<'_> {
             Scenario::Restarted => {
                 self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd))
             }
-            Scenario::Steered20 => self.steer(name, 20, 0),
-            Scenario::Steered100 => self.steer(name, 100, 0),
-            Scenario::Steered400 => self.steer(name, 400, 0),
-            Scenario::SteeredByAdjtime => self.steer(name, 0, 500),
+            Scenario::Steered20 => self.steer(name, 20, 0, 0),
+            Scenario::Steered100 => self.steer(name, 100, 0, 0),
+            Scenario::Steered400 => self.steer(name, 400, 0, 0),
+            Scenario::SteeredByAdjtime => self.steer(name, 0, 500, 1_000),
+            Scenario::SteeredEachSecond => self.steer_each_second(name),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
             Scenario::NtpdRs => self.synchronise(name, 0, UtcSource::Kernel, start_ntpd_rs, |_| {
                 self.lie(&[NTPD_RS_LIE, -NTPD_RS_LIE], 15)
@@ -339,12 +366,33 @@ impl UtcLab<'_> {
         pass(left_s)
     }
 
+    /// Calls adjtime(3) in each second, and does as [`steer`](Self::steer) does.
+    fn steer_each_second(&self, name: &str) -> io::Result<Killed> {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let program = scope.spawn(|| slew_each_second(&is_over));
+            let daemon = self.steer(name, 0, EACH_SECOND_US, 1);
+            // ORDERING: Relaxed: the flag orders no memory.
+            is_over.store(true, Ordering::Relaxed);
+            program
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the slewing thread panicked")))
+                .and(daemon)
+        })
+    }
+
     /// chronyd only measures the clock (`-x`), which this program steers by so many ppm, and slews
-    /// by adjtime(3): by none or by 500 ppm, for longer than the scenario. The server
-    /// states no error, so that the ranges are about as narrow as an error of their rate is large.
-    /// On a busy host the round trip to the server is longer, and so are the ranges. The scenario
-    /// then waits for narrow ones, for at most [`PATIENCE_NARROW`].
-    fn steer(&self, name: &str, steered_ppm: i64, slewed_ppm: i64) -> io::Result<Killed> {
+    /// by adjtime(3), by so many ppm for so many seconds. The server states no error, so that the
+    /// ranges are about as narrow as an error of their rate is large. On a busy host the round trip
+    /// to the server is longer, and so are the ranges. The scenario then waits for narrow ones, for
+    /// at most [`PATIENCE_NARROW`].
+    fn steer(
+        &self,
+        name: &str,
+        steered_ppm: i64,
+        slewed_ppm: i64,
+        slewed_s: i64,
+    ) -> io::Result<Killed> {
         let ppm = steered_ppm + slewed_ppm;
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let start = || {
@@ -356,7 +404,7 @@ impl UtcLab<'_> {
             // In us, as with adjtime(3). The kernel removes a second's part each second.
             system::adjust(|clock| {
                 clock.modes = libc::ADJ_OFFSET_SINGLESHOT;
-                clock.offset = 1_000 * slewed_ppm;
+                clock.offset = slewed_s * slewed_ppm;
             })?;
             start_chronyd_with(&["-x"], "")
         };

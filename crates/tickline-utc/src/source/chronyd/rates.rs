@@ -10,7 +10,8 @@
 //! | compensates for the temperature (`tempcomp`) | the kernel's rate: the reply leaves the compensation out |
 //!
 //! The kernel's rate includes what adjtime(3) may slew beside the steering: up to 500 ppm, in the
-//! direction of what is left, until a request after the last one at which something was left.
+//! direction of what is left, until a request after the last one at which something was left. A
+//! slew of which nothing is left at any request is measured (`slew.rs`).
 //!
 //! With the kernel's parameter `ntp_tick_adj`, the kernel's rate is higher by that parameter than
 //! adjtimex(2) says, and so is 1 - f.
@@ -19,8 +20,9 @@
 //! off by 100 us after a second. So a claim has the hull of the first two rates, until chronyd has
 //! shown that it steers. It shows this by two replies about one measurement. Between them chronyd's
 //! clock has run on at one rate, so that the rate can be measured. If that is the rate of the first
-//! row, and not of the second, then chronyd steers, and what the kernel's rate has beyond it is a
-//! slew. That counts until chronyd may have been started anew.
+//! row, and not of the second, by the rate that the kernel states or by the one that it had, then
+//! chronyd steers, and what the kernel's rate has beyond it is a slew. That counts until chronyd
+//! may have been started anew.
 //!
 //! The third row's rate is in the hull wherever the kernel's rate and the reply's differ by less
 //! than the largest compensation. In a faster slew the last such difference counts. A compensation
@@ -32,6 +34,10 @@ use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::sys::KernelClock;
 use crate::unbounded::MAX_FREQUENCY_PPB;
+
+mod slew;
+
+use slew::{KernelPoll, SlewMeter};
 
 /// The largest compensation for the temperature, ppb (`MAX_COMP` in chrony's `tempcomp.c`).
 const MAX_COMPENSATION_PPB: i64 = 10_000;
@@ -71,10 +77,13 @@ impl KernelSteering {
 struct Observation {
     measurement: u64,
     frequency_ppb: i64,
-    /// The rates that the kernel's clock may have; `None` if the kernel did not say.
+    /// The rates that the kernel's clock may have by what the kernel states; `None` if it did not
+    /// say.
     kernel_ppb: Option<Rates>,
     /// `CLOCK_MONOTONIC_RAW` at the reply, ns.
     raw_ns: Interval<i64>,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC_RAW`, ns.
+    ahead_ns: Interval<i64>,
     /// chronyd's clock minus `CLOCK_MONOTONIC_RAW`, ns.
     lead_ns: Interval<i64>,
 }
@@ -94,6 +103,7 @@ pub(super) struct Steering {
     tick_adjustment_ppb: i64,
     /// What adjtime(3) had to remove at the last reply, us.
     adjtime_left_us: i64,
+    slew: SlewMeter,
 }
 
 impl Steering {
@@ -115,14 +125,12 @@ impl Steering {
         let kernel_ppb =
             kernel.map(|kernel| kernel.rate_ppb.saturating_add(self.tick_adjustment_ppb));
         let adjtime_ppb = self.adjtime_ppb(kernel.map_or(0, |kernel| kernel.adjtime_left_us));
-        let unsure_ns = before
-            .width_ns
-            .max(after.width_ns)
-            .saturating_add(tracking.rounded_ns());
-        let lead_ns = |moment: &Moment| {
-            let ahead_ns = moment.realtime_ns.saturating_sub(moment.raw_ns);
-            Interval::at(ahead_ns.saturating_add(tracking.correction_ns))
-        };
+        let read_ns =
+            |moment: &Moment| Interval::at(moment.realtime_ns.saturating_sub(moment.raw_ns));
+        let ahead_ns = read_ns(before)
+            .hull(read_ns(after))
+            .widened_by(before.width_ns.max(after.width_ns));
+        let correction_ns = Interval::around(tracking.correction_ns, tracking.rounded_ns());
         let observation = Observation {
             measurement: tracking.measurement,
             frequency_ppb: tracking.frequency_ppb,
@@ -131,8 +139,10 @@ impl Steering {
                 min: before.raw_ns,
                 max: after.raw_ns.saturating_add(after.width_ns),
             },
-            lead_ns: lead_ns(before).hull(lead_ns(after)).widened_by(unsure_ns),
+            ahead_ns,
+            lead_ns: ahead_ns.plus(correction_ns),
         };
+        let slewed_ppb = kernel_ppb.map(|ppb| self.slewed_ppb(&observation, ppb));
         self.observe(observation);
         let steered_ppb = self.if_it_steers_ppb(&observation);
         let mut rates = Interval::at(steered_ppb);
@@ -147,8 +157,17 @@ impl Steering {
         if self.steers {
             rates
         } else {
-            rates.hull(if_another_steers_ppb(&observation))
+            let possible_ppb = observation
+                .kernel_ppb
+                .zip(slewed_ppb)
+                .map(|(stated_ppb, slewed_ppb)| stated_ppb.hull(slewed_ppb));
+            rates.hull(if_another_steers_ppb(possible_ppb, tracking.frequency_ppb))
         }
+    }
+
+    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
+    pub(super) fn record_clock_set(&mut self) {
+        self.slew.record_clock_set();
     }
 
     /// Forgets what chronyd has shown: it does not answer, or is not synchronised, so it may have
@@ -168,6 +187,18 @@ impl Steering {
         Interval::at(0)
             .hull(rate_ppb(left_us))
             .hull(rate_ppb(last_us))
+    }
+
+    /// The rates that the kernel's clock may have by measurement, ppb, if the kernel states
+    /// `stated_ppb`.
+    fn slewed_ppb(&mut self, observation: &Observation, stated_ppb: i64) -> Rates {
+        let stated_ppb = Interval::at(stated_ppb);
+        let slew_ppb = self.slew.measure(KernelPoll {
+            raw_ns: observation.raw_ns,
+            ahead_ns: observation.ahead_ns,
+            stated_ppb,
+        });
+        stated_ppb.plus(slew_ppb)
     }
 
     /// The rate of UTC if chronyd steers the kernel's clock, ppb.
@@ -190,9 +221,15 @@ impl Steering {
             self.steers &= !last.is_none_or(is_late);
             return;
         };
-        let Some(measured) = rates_between(&first, &observation) else {
+        let elapsed_ns = observation.raw_ns.minus(first.raw_ns);
+        let gained_ns = observation.lead_ns.minus(first.lead_ns);
+        let Some(measured) = mean_rates_ppb(elapsed_ns, gained_ns) else {
             return;
         };
+        let kernel_ppb = mean_rates_ppb(elapsed_ns, observation.ahead_ns.minus(first.ahead_ns));
+        let [before, now, measured_between] =
+            [first.kernel_ppb, observation.kernel_ppb, kernel_ppb]
+                .map(|kernel_ppb| if_another_steers_ppb(kernel_ppb, observation.frequency_ppb));
         let steered_ppb = self.if_it_steers_ppb(&observation);
         // Each rounding, and the kernel's tick.
         let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
@@ -200,34 +237,31 @@ impl Steering {
         if !agrees(Interval::at(steered_ppb)) {
             self.steers = false;
             self.first = Some(observation);
-        } else if !agrees(if_another_steers_ppb(&first).hull(if_another_steers_ppb(&observation))) {
+        } else if !agrees(before.hull(now).hull(measured_between)) {
             self.steers = true;
         }
     }
 }
 
-/// The rates of UTC if another program steers the kernel's clock, ppb. A kernel that does not say
-/// steers by as much as NTP can.
-fn if_another_steers_ppb(observation: &Observation) -> Rates {
+/// The rates of UTC if another program steers the kernel's clock by `kernel_ppb`, and chronyd's
+/// frequency is `frequency_ppb`. A kernel that does not say steers by as much as NTP can.
+fn if_another_steers_ppb(kernel_ppb: Option<Rates>, frequency_ppb: i64) -> Rates {
     // BOUND: the product of two numbers of 64 bits.
     let by_kernel = |ppb: i64| {
-        let product =
-            (BILLION + i128::from(ppb)) * (BILLION - i128::from(observation.frequency_ppb));
+        let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(frequency_ppb));
         Interval::at(to_ppb(product / BILLION - BILLION))
     };
     let unknown = Interval::around(0, MAX_FREQUENCY_PPB);
-    let kernel_ppb = observation.kernel_ppb.unwrap_or(unknown);
+    let kernel_ppb = kernel_ppb.unwrap_or(unknown);
     by_kernel(kernel_ppb.min).hull(by_kernel(kernel_ppb.max))
 }
 
-/// The rate of chronyd's clock between two replies about one measurement;
-/// `None` if the time between them may be 0.
-fn rates_between(first: &Observation, second: &Observation) -> Option<Rates> {
-    let elapsed_ns = second.raw_ns.minus(first.raw_ns);
+/// The mean rate of a clock that has gained `gained_ns` on `CLOCK_MONOTONIC_RAW` in `elapsed_ns`;
+/// `None` if that time may be 0.
+fn mean_rates_ppb(elapsed_ns: Interval<i64>, gained_ns: Interval<i64>) -> Option<Rates> {
     if elapsed_ns.min <= 0 {
         return None;
     }
-    let gained_ns = second.lead_ns.minus(first.lead_ns);
     // A gain in less time is a higher rate, a loss in less time a lower one.
     let rates_ppb = |elapsed_ns: i64| {
         gained_ns.map(|gained_ns| {

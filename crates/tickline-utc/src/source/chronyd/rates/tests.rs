@@ -8,9 +8,12 @@ use crate::source::ChronydSource;
 struct Machine {
     steering: Steering,
     kernel_ppb: i64,
+    /// The rate that the kernel's clock has beside that, but does not state.
+    slew_ppb: i64,
     /// What adjtime(3) has still to remove, us.
     adjtime_left_us: i64,
-    /// The error of a reading of the clocks, ns.
+    /// The error of a reading of the clocks, ns. Over a second, the error of a measured slew is
+    /// less than a report allows for.
     width_ns: i64,
 }
 
@@ -23,18 +26,46 @@ struct Reply {
 }
 
 impl Machine {
+    /// A machine that has been asked before, so that a slew is known.
     fn steered_by(kernel_ppb: i64) -> Self {
+        Self::slewed_by(0, kernel_ppb)
+    }
+
+    /// A machine as by [`steered_by`](Self::steered_by), whose clock is slewed beside that.
+    fn slewed_by(slew_ppb: i64, kernel_ppb: i64) -> Self {
+        let mut machine = Self {
+            slew_ppb,
+            ..Self::new(kernel_ppb)
+        };
+        machine.measure_slew(-20_000);
+        machine.measure_slew(-10_000);
+        machine
+    }
+
+    /// A machine that has never been asked.
+    fn new(kernel_ppb: i64) -> Self {
         Self {
             steering: Steering::default(),
             kernel_ppb,
+            slew_ppb: 0,
             adjtime_left_us: 0,
-            width_ns: 500,
+            width_ns: 400,
         }
+    }
+
+    fn measure_slew(&mut self, ms: i64) -> Rates {
+        let at = self.at(ms);
+        self.steering.slew.measure(KernelPoll {
+            raw_ns: Interval::between(at.raw_ns, at.raw_ns + at.width_ns),
+            ahead_ns: Interval::around(at.realtime_ns - at.raw_ns, at.width_ns),
+            stated_ppb: Interval::at(self.kernel_ppb + self.steering.tick_adjustment_ppb),
+        })
     }
 
     fn at(&self, ms: i64) -> Moment {
         let at = at_ms(ms);
-        let steered_ns = ms * self.kernel_ppb / 1_000;
+        let rate_ppb = self.kernel_ppb + self.steering.tick_adjustment_ppb + self.slew_ppb;
+        let steered_ns = ms * rate_ppb / 1_000;
         Moment {
             realtime_ns: at.realtime_ns + steered_ns,
             width_ns: self.width_ns,
@@ -262,8 +293,10 @@ fn a_compensation_for_the_temperature_counts_also_in_a_slew() {
 
 #[test]
 fn an_adjustment_that_the_kernel_hides_raises_each_rate() {
-    let mut machine = Machine::steered_by(-30_000);
+    let mut machine = Machine::new(-30_000);
     machine.steering = Steering::new(100_000);
+    machine.measure_slew(-20_000);
+    machine.measure_slew(-10_000);
     // The kernel's rate is 70 ppm, so that of UTC may be 70 or, by `-x`, 40 ppm.
     let reply = Reply {
         frequency_ppb: 30_000,
@@ -286,13 +319,141 @@ fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
 
 #[test]
 fn a_gain_beyond_all_rates_counts_as_the_greatest() {
-    let observation = |raw_ns, lead_ns| Observation {
-        measurement: 1,
-        frequency_ppb: 0,
-        kernel_ppb: None,
-        raw_ns: Interval::at(raw_ns),
-        lead_ns: Interval::at(lead_ns),
-    };
-    let rates = rates_between(&observation(0, 0), &observation(1, i64::MAX));
+    let rates = mean_rates_ppb(Interval::at(1), Interval::at(i64::MAX));
     assert_eq!(rates, Some(Interval::between(i64::MAX - 1, i64::MAX)));
+}
+
+/// Whether a claim with these rates, widened by what each report allows for, has this one.
+fn have(rates: Rates, rate_ppb: i64) -> bool {
+    rates.widened_by(TICK_PPB).overlaps(Interval::at(rate_ppb))
+}
+
+/// Symptom: a program called adjtime(3) with 100 us just before each second's end. Nothing was left
+/// at any request, so a claim beside `chronyd -x` had the rate without the slew, and missed UTC by
+/// up to 100 us after a second.
+#[test]
+fn a_slew_of_which_nothing_is_ever_left_counts_as_measured() {
+    for slew_ppb in [500_000, 100_000, 1_000, -20_000, -500_000] {
+        let mut machine = Machine::slewed_by(slew_ppb, 0);
+        for ms in [0, 10, 1_000, 2_000] {
+            let rates = machine.rates_ppb(ms, WITHOUT_FREQUENCY);
+            assert!(have(rates, slew_ppb), "{slew_ppb} {ms} {rates:?}");
+            assert!(rates.width() <= slew_ppb.abs(), "{slew_ppb} {ms} {rates:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slew_of_a_clock_that_is_steered_as_well_is_added() {
+    let mut machine = Machine::slewed_by(100_000, 20_000);
+    let reply = Reply {
+        frequency_ppb: 30_000,
+        correction_ns: 0,
+        measurement: 1,
+    };
+    // (1 + 120 ppm) * (1 - 30 ppm).
+    let rates = machine.rates_ppb(0, reply);
+    assert!(have(rates, 89_996), "{rates:?}");
+}
+
+#[test]
+fn before_a_slew_can_be_measured_each_slew_by_adjtime_counts() {
+    let rates = Machine::new(0).rates_ppb(0, WITHOUT_FREQUENCY);
+    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
+    assert!(rates.width() < 1_001_000, "{rates:?}");
+}
+
+/// The error over 10 ms is 80 ppm.
+#[test]
+fn a_first_measurement_over_a_short_time_counts_with_its_error() {
+    let mut machine = Machine::new(0);
+    machine.slew_ppb = 100_000;
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    let rates = machine.rates_ppb(10, WITHOUT_FREQUENCY);
+    assert!(have(rates, 100_000) && rates.max < 200_000, "{rates:?}");
+    // The measurement goes on from the first poll.
+    let rates = machine.rates_ppb(1_010, WITHOUT_FREQUENCY);
+    assert!(have(rates, 100_000) && rates.max < 101_000, "{rates:?}");
+}
+
+#[test]
+fn a_slew_that_has_ended_counts_no_more() {
+    let mut machine = Machine::slewed_by(100_000, 0);
+    let slewed_ns = machine.at(0).realtime_ns;
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    machine.slew_ppb = 0;
+    assert_eq!(machine.at(0).realtime_ns, slewed_ns);
+    let rates = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
+    assert_eq!(rates, Interval::at(0));
+}
+
+/// A poll of the machine after its clock was set by 200 us. In a second, this would look like a
+/// slew by 200 ppm.
+fn measure_after_set(machine: &mut Machine, ms: i64) -> Rates {
+    let at = machine.at(ms);
+    machine.steering.slew.measure(KernelPoll {
+        raw_ns: Interval::at(at.raw_ns),
+        ahead_ns: Interval::at(at.realtime_ns - at.raw_ns + 200_000),
+        stated_ppb: Interval::at(0),
+    })
+}
+
+#[test]
+fn a_step_of_the_clock_is_no_slew() {
+    let mut machine = Machine::slewed_by(-100_000, 0);
+    machine.measure_slew(0);
+    machine.steering.record_clock_set();
+    for ms in [1_000, 2_000] {
+        let slew_ppb = measure_after_set(&mut machine, ms);
+        assert!(have(slew_ppb, -100_000), "{ms} {slew_ppb:?}");
+        assert_eq!(slew_ppb.max, 0, "{ms}");
+    }
+}
+
+#[test]
+fn a_step_that_is_known_after_the_poll_is_no_slew() {
+    let mut machine = Machine::slewed_by(-100_000, 0);
+    machine.measure_slew(0);
+    measure_after_set(&mut machine, 1_000);
+    machine.steering.record_clock_set();
+    let slew_ppb = measure_after_set(&mut machine, 1_001);
+    assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
+    assert_eq!(slew_ppb.max, 0);
+}
+
+#[test]
+fn a_change_of_rate_that_adjtime_cannot_make_leaves_the_last_slew() {
+    let mut machine = Machine::slewed_by(-100_000, 0);
+    let last = machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    machine.slew_ppb = 700_000;
+    let rates = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
+    assert_eq!(rates, last);
+}
+
+/// The kernel states 0, and later -100 ppm. Its clock has lost 50 us: it had either rate for half a
+/// second, or one of them and a slew.
+#[test]
+fn a_rate_that_the_kernel_has_changed_is_no_slew_beyond_the_change() {
+    let mut machine = Machine::steered_by(0);
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    machine.kernel_ppb = -100_000;
+    machine.slew_ppb = 50_000;
+    let rates = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
+    assert!(have(rates, -150_000), "{rates:?}");
+    assert!(rates.min >= -151_000 && rates.max <= 0, "{rates:?}");
+}
+
+/// The kernel is steered by -100 ppm and slewed by 100 ppm, so that chronyd's clock runs as if
+/// chronyd steered.
+#[test]
+fn a_slew_that_hides_the_steering_does_not_show_that_chronyd_steers() {
+    let mut machine = Machine::slewed_by(100_000, -100_000);
+    let reply = |ms: i64| Reply {
+        frequency_ppb: 30_000,
+        correction_ns: -ms * 30,
+        measurement: 1,
+    };
+    machine.rates_ppb(0, reply(0));
+    let rates = machine.rates_ppb(1_000, reply(1_000));
+    assert!(rates.min <= -129_000, "{rates:?}");
 }

@@ -44,6 +44,9 @@ enum Steerer {
     Adjusted,
     /// Another program: chronyd has the option `-x`, and learns of each change of the rate.
     Another,
+    /// Another program as well, which sets one rate, and calls adjtime(3) in each second of the
+    /// kernel's, with at most 500 us.
+    AnotherByAdjtime,
 }
 
 /// The time of each clock, ns since the start. Rates are fractions of 1.
@@ -57,6 +60,9 @@ struct World {
     is_reply_believed: bool,
     /// The rate that another program sets, the compensation, and the hidden adjustment.
     by_another: f64,
+    /// The slew by adjtime(3), and the part of a second after which it is called.
+    by_adjtime: f64,
+    adjtime_phase: f64,
     compensation: f64,
     adjustment: f64,
     chronyd: ChronydSource,
@@ -115,6 +121,16 @@ impl World {
         let oscillator = within(&mut random, -3e-4, 3e-4);
         let tick = [0.0, 1e9 / 300.0 / 3_333_333.0 - 1.0, 0.999e-6][seed as usize % 3];
         let ticks_in_ns = one_of(&mut random, [0.024, 1.0, 2.4, 3.0]);
+        let [by_another, by_adjtime, adjtime_phase] = if steerer == Steerer::AnotherByAdjtime {
+            let phase = within(&mut random, 0.0, 1.0);
+            [
+                one_of(&mut random, [0.0, 1e-4, -2e-5]),
+                1e-6 * one_of(&mut random, [100.0, -100.0, 500.0, -500.0, 20.0, 1.0]),
+                one_of(&mut random, [phase, 0.99, 0.999, 1.0]),
+            ]
+        } else {
+            [0.0; 3]
+        };
         let clocks = Self {
             raw: 7e9,
             realtime: 1e5,
@@ -130,6 +146,9 @@ impl World {
             chronyd,
             tick,
             oscillator,
+            by_another,
+            by_adjtime,
+            adjtime_phase,
             ticks_in_ns,
             is_open: true,
             ..clocks
@@ -138,8 +157,24 @@ impl World {
         world
     }
 
+    /// Whether chronyd has the option `-x`.
+    fn does_another_steer(&self) -> bool {
+        matches!(self.steerer, Steerer::Another | Steerer::AnotherByAdjtime)
+    }
+
+    /// What is left of the offset of adjtime(3), us: all of it from the call to the end of the
+    /// kernel's second.
+    fn adjtime_left_us(&self) -> i64 {
+        let second = self.realtime / SECOND_NS;
+        if second - second.floor() < self.adjtime_phase {
+            return 0;
+        }
+        (self.by_adjtime * 1e6).round() as i64
+    }
+
     /// chronyd measures: the errors of its clock and of its rate are within its own bounds.
     fn measure(&mut self) {
+        let does_another_steer = self.does_another_steer();
         let random = &mut self.random;
         let scale = one_of(random, [1e3, 1e5, 1e7]);
         self.dispersion = within(random, 0.0, scale);
@@ -150,11 +185,11 @@ impl World {
         let error = extreme(random, self.skew + self.residual.abs());
         let needed = (1.0 + error) / (1.0 + self.oscillator) / (1.0 + self.tick);
         self.last_offset = within(random, -1e-3, 1e-3);
-        if self.steerer == Steerer::Another {
-            if one_in(random, 4) {
-                self.by_another = one_of(random, [0.0, 2e-5, 1e-4, -1e-4, 4e-4]);
-            }
-            self.frequency = 1.0 - needed / (1.0 + self.by_another);
+        if self.steerer == Steerer::Another && one_in(random, 4) {
+            self.by_another = one_of(random, [0.0, 2e-5, 1e-4, -1e-4, 4e-4]);
+        }
+        if does_another_steer {
+            self.frequency = 1.0 - needed / (1.0 + self.by_another + self.by_adjtime);
             return self.change_rates();
         }
         self.frequency = 1.0 + self.adjustment - self.compensation - needed;
@@ -184,8 +219,8 @@ impl World {
         self.utc += ns;
         self.raw += raw;
         self.ticks += raw * (1.0 + self.counter_wander) * self.ticks_in_ns;
-        let by_another = raw * (1.0 + self.tick) * (1.0 + self.by_another);
-        let by_chronyd = if self.steerer == Steerer::Another {
+        let by_another = raw * (1.0 + self.tick) * (1.0 + self.by_another + self.by_adjtime);
+        let by_chronyd = if self.does_another_steer() {
             by_another * (1.0 - self.frequency)
         } else {
             let hidden = self.adjustment - self.compensation;
@@ -193,7 +228,7 @@ impl World {
         };
         self.ntp += by_chronyd;
         self.dispersion += by_chronyd * (self.skew + self.residual.abs() + 1e-6);
-        if self.steerer == Steerer::Another {
+        if self.does_another_steer() {
             self.realtime += by_another;
             return;
         }
@@ -255,7 +290,7 @@ impl World {
 
     /// chronyd tells the kernel its whole error, when it measures.
     fn kernel_clock(&self) -> KernelClock {
-        if self.steerer == Steerer::Another {
+        if self.does_another_steer() {
             return KernelClock {
                 frequency_ppb: (self.by_another * 1e9).round() as i64,
                 status: STA_UNSYNC,
@@ -294,6 +329,7 @@ impl World {
         let reply = (self.misses == 0).then(|| self.reply());
         self.misses = self.misses.saturating_sub(1);
         let kernel_clock = self.kernel_clock();
+        let adjtime_left_us = self.adjtime_left_us();
         let by_kernel = self.kernel.report(&kernel_clock);
         if one_in(&mut self.random, 20) {
             self.measure();
@@ -314,7 +350,7 @@ impl World {
                 return report(&tracking, 0, rates_ppb);
             }
             let moments = [&before, &after];
-            let kernel = KernelSteering::new(&kernel_clock, 0);
+            let kernel = KernelSteering::new(&kernel_clock, adjtime_left_us);
             self.chronyd.report(&tracking, 0, Some(kernel), moments)
         });
         if by_chronyd.is_none() {
@@ -329,6 +365,7 @@ impl World {
         }
         if core::mem::take(&mut self.was_set) {
             maker.record_clock_set();
+            self.chronyd.record_clock_set();
             *claim = Claim::none(UtcUnknown::Disrupted);
             return self.poll(maker, claim);
         }
@@ -474,6 +511,19 @@ fn where_chronyd_steers_an_interval_is_hardly_wider_than_by_its_reply_alone() {
 #[test]
 fn no_reading_misses_utc_while_another_program_steers() {
     let worlds = (0..10).map(|seed| World::new(seed, Steerer::Another));
+    let counts = Counts::of(worlds);
+    assert_eq!(counts.missed, 0, "{counts:?}");
+    assert!(
+        counts.readings > 500_000 && counts.refused < counts.readings / 2,
+        "{counts:?}"
+    );
+}
+
+/// Symptom: a program called adjtime(3) each second, with 100 us. What was left was read as 0 at
+/// each request, and readings missed UTC by the slew.
+#[test]
+fn no_reading_misses_utc_while_another_program_slews_each_second() {
+    let worlds = (0..12).map(|seed| World::new(seed, Steerer::AnotherByAdjtime));
     let counts = Counts::of(worlds);
     assert_eq!(counts.missed, 0, "{counts:?}");
     assert!(
