@@ -24,7 +24,7 @@
 //! | `rings` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `readout` | `reader.rs`, `snapshot.rs` | the thread that takes the records; the content of a recorder or of a black box's file |
-//! | | `merge.rs`, `held_records.rs` | the records of all rings in order of time; records that must wait |
+//! | | `merge.rs`, `held_ends.rs` | the records of all rings in order of time; ends that must wait |
 //! | | `span_tracks.rs`, `cpu_times.rs` | a track for each span of a request; the CPU times that a trace gets |
 //! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
 //! | | `json.rs`, `perfetto.rs` | its formats |

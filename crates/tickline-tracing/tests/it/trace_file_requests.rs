@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
+use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::{TraceFile, TraceSummary, Tracks};
-use tickline_tracing::{Sink, SpanTimingLayer};
-use tracing::{Span, info, info_span};
+use tracing::info_span;
 
-use crate::common::{Calls, MockHand, on_thread, run_with, spawn};
+use crate::common::{Calls, on_thread, run_with};
 use crate::trace_view::{stuck, traced, track_of};
 
 /// The spans of requests as a viewer pairs them: an `e` ends the last open `b` of its track and its
@@ -92,70 +90,6 @@ fn each_recorder_has_the_ends_of_its_own_requests() {
     let [begun, ended] =
         ["b", "e"].map(|phase| events.iter().filter(|event| event["ph"] == phase).count());
     assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
-}
-
-/// Records a request and its child on two threads, under a clock that stands still. The thread of
-/// the child has the first ring, so its records come first.
-fn record_at_one_moment(sink: impl Sink) {
-    let hand = MockHand::default();
-    let (send, requests) = mpsc::channel::<Span>();
-    let (ready, is_ready) = mpsc::channel();
-    let clock = hand.0.clone();
-    let child = move || {
-        let _active = clock.activate();
-        info!("the first ring");
-        ready.send(()).unwrap();
-        let request = requests.recv().unwrap();
-        info_span!(parent: &request, "child").in_scope(|| info!("inside"));
-    };
-    hand.run_timed(sink, || {
-        std::thread::scope(|scope| {
-            let thread = spawn(scope, "child", child);
-            is_ready.recv().unwrap();
-            let request = info_span!("request");
-            send.send(request.clone()).unwrap();
-            thread.join().unwrap();
-        });
-    });
-}
-
-/// Asserts that the child and its event are on the track of the request.
-fn assert_one_track(events: &[Value]) {
-    let track = |phase: &str, name: &str| {
-        let is_it = |event: &&Value| event["ph"] == phase && event["name"] == name;
-        let found = events.iter().find(is_it);
-        track_of(found.unwrap_or_else(|| panic!("no {name}: {events:?}"))).to_owned()
-    };
-    let request = track("b", "request");
-    assert_eq!(track("b", "child"), request);
-    assert_eq!(track("n", "inside"), request);
-}
-
-/// Symptom: the child became a request of its own.
-#[test]
-fn a_child_of_the_same_moment_is_in_its_request_in_a_trace_file() {
-    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-    let builder = TraceFile::builder().tracks(Tracks::Requests);
-    let builder = builder.flush_every(Duration::from_secs(3_600));
-    let (trace, guard) = builder.create(&file).unwrap();
-    record_at_one_moment(trace);
-    let summary = guard.finish().unwrap();
-    assert_eq!((summary.intervals, summary.unended_intervals), (2, 0));
-    let events: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_one_track(&events);
-}
-
-/// Symptom: as of `a_child_of_the_same_moment_is_in_its_request_in_a_trace_file`.
-#[test]
-fn a_child_of_the_same_moment_is_in_its_request_in_a_flight_recorder() {
-    let builder = FlightRecorder::builder().tracks(Tracks::Requests);
-    let recorder = builder.build().unwrap();
-    record_at_one_moment(recorder.clone());
-    let mut bytes = Vec::new();
-    let summary = recorder.write_to(&mut bytes).unwrap();
-    assert_eq!((summary.intervals, summary.unended_intervals), (2, 0));
-    let events: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
-    assert_one_track(&events);
 }
 
 /// The trace of two requests by their tracks, with all settings. Each request has a span on its own

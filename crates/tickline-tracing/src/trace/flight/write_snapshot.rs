@@ -10,11 +10,8 @@ use crate::trace::format::mark::Mark;
 use crate::trace::format::perfetto::clocks::ClockReadings;
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::{TraceFormat, TraceOutput};
-use crate::trace::keyed_hash::KeyedState;
-use crate::trace::readout::held_records::HeldRecords;
 use crate::trace::readout::snapshot::Snapshot;
 use crate::trace::readout::span_tracks::Attempt;
-use crate::trace::rings::record::{Kind, Record};
 
 /// Writes the records of a snapshot from `since_ns` on.
 pub(super) fn write_snapshot(
@@ -81,45 +78,19 @@ fn write_records(
         }
         names
     };
-    let begun = BegunRequests::of(contents);
-    let mut held = HeldRecords::default();
+    let mut refused = Vec::new();
     for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
-        let attempt = begun.attempt(&item.record);
-        if !trace.write(number, &item.record, names, attempt)? {
-            held.add(number, &item.record);
+        if !trace.write(number, &item.record, names, Attempt::First)? {
+            refused.push((number, &item.record));
         }
     }
-    // Afterwards none is left: an end without a beginning is not wanted.
-    held.take(|number, record, attempt| trace.write(number, record, names, attempt))?;
+    for (number, record) in refused {
+        // An end without a beginning is not wanted.
+        _ = trace.write(number, record, names, Attempt::Last)?;
+    }
     trace.summary.callsites_without_names = without_names.borrow().len() as u64;
     Ok(())
-}
-
-/// The numbers of the requests' spans whose beginnings the trace gets.
-struct BegunRequests(HashSet<u64, KeyedState>);
-
-impl BegunRequests {
-    fn of(contents: &TraceContents<'_>) -> Self {
-        let begins = contents.records.iter().filter(|item| item.is_wanted);
-        let begins = begins.filter(|item| item.record.kind == Kind::AsyncBegin);
-        Self(begins.map(|item| item.record.id).collect())
-    }
-
-    /// A record does not wait for a beginning that was overwritten.
-    fn attempt(&self, record: &Record<'_>) -> Attempt {
-        let will_come = match record.kind {
-            Kind::AsyncBegin => self.0.contains(&record.parent),
-            Kind::Instant => self.0.contains(&record.id),
-            Kind::Follows => self.0.contains(&record.id) && self.0.contains(&record.parent),
-            _ => true,
-        };
-        if will_come {
-            Attempt::First
-        } else {
-            Attempt::Last
-        }
-    }
 }
 
 /// Marks, at the end, what the snapshot itself lacks.

@@ -180,8 +180,8 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns how many values of its fields are cut; `None` for a record that must wait for
-    /// another record.
+    /// Returns how many values of its fields are cut; `None` for the end of a span that must wait
+    /// for another record.
     pub(crate) fn write(
         &mut self,
         thread: u64,
@@ -192,10 +192,7 @@ impl<W: Write> Trace<W> {
         self.text.clear();
         let place = match record.kind {
             Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(Some(0)),
-            Kind::AsyncBegin => match self.tracks.begin(record, attempt) {
-                Some(begun) => Some(begun.place),
-                None => return Ok(None),
-            },
+            Kind::AsyncBegin => Some(self.tracks.begin(record).place),
             Kind::AsyncEnd => {
                 let ended = self.tracks.end(record.id, record.ns, attempt);
                 let Some(EndedSpan { place, lost }) = ended else {
@@ -204,14 +201,13 @@ impl<W: Write> Trace<W> {
                 self.push_lost_ends(thread, record.ns, place, &lost, &names);
                 Some(place)
             }
-            Kind::Instant if record.id != 0 => match self.tracks.get(record.id) {
-                None if attempt == Attempt::First => return Ok(None),
-                None => Some(SpanPlace {
+            Kind::Instant if record.id != 0 => {
+                let unknown = SpanPlace {
                     track: record.id,
                     request: record.id,
-                }),
-                known => known,
-            },
+                };
+                Some(self.tracks.get(record.id).unwrap_or(unknown))
+            }
             _ => None,
         };
         let Self {

@@ -98,8 +98,8 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns how many values of its fields are cut; `None` for a record that must wait for
-    /// another record.
+    /// Returns how many values of its fields are cut; `None` for the end of a span that must wait
+    /// for another record.
     #[inline]
     pub(crate) fn write(
         &mut self,

@@ -112,8 +112,8 @@ impl<W: Write> TraceOutput<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns false for a record of a request that must wait for another record: see
-    /// [`SpanTracks`](crate::trace::readout::span_tracks).
+    /// Returns false for the end of a span that must wait for another record: see
+    /// [`SpanTracks::end`](crate::trace::readout::span_tracks::SpanTracks::end).
     #[inline]
     pub(crate) fn write(
         &mut self,

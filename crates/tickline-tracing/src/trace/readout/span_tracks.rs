@@ -13,13 +13,9 @@
 //!
 //! The beginnings and ends should come in order of time. A beginning that comes late never shares a
 //! track with a span that it may overlap. It only may need a track more.
-//!
-//! Records of two threads may have the same time, and come in any order. A record therefore waits
-//! for the record that it needs: a beginning for the beginning of its parent, and an end for the
-//! ends of the spans inside.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::rings::record::Record;
@@ -69,8 +65,6 @@ pub(crate) enum Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct SpanTracks {
     open: HashMap<u64, PlacedSpan, KeyedState>,
-    /// The parents for which the beginning of a child waits.
-    awaited: HashSet<u64, KeyedState>,
 }
 
 #[derive(Debug)]
@@ -105,9 +99,8 @@ impl PlacedSpan {
 }
 
 impl SpanTracks {
-    /// Finds a place for a span that begins. At the first attempt `None` if the beginning of its
-    /// parent has not come yet.
-    pub(crate) fn begin(&mut self, begin: &Record<'_>, attempt: Attempt) -> Option<BegunSpan> {
+    /// Finds a place for a span that begins.
+    pub(crate) fn begin(&mut self, begin: &Record<'_>) -> BegunSpan {
         let &Record {
             id: span,
             parent,
@@ -124,12 +117,8 @@ impl SpanTracks {
         } else {
             self.open.get_mut(&parent)
         };
-        if attempt == Attempt::First && parent != 0 && known.is_none() {
-            self.awaited.insert(parent);
-            return None;
-        }
         let (place, above_new_track) = match known {
-            // The parent is still unknown if its record was lost.
+            // The parent is unknown if its record was lost.
             None => (new(span), Some(AboveTrack::Process)),
             Some(parent) => match parent.track_for_child(span, ns) {
                 Some(track) => (
@@ -156,24 +145,22 @@ impl SpanTracks {
                 free: Vec::new(),
             },
         );
-        if parent != 0 && !self.awaited.is_empty() {
-            self.awaited.remove(&parent);
-        }
-        Some(BegunSpan {
+        BegunSpan {
             place,
             above_new_track,
-        })
+        }
     }
 
     /// Ends a span. `None` if the span's beginning has not come yet. At the first attempt also
-    /// `None` if the end of its child has not come yet, or if the beginning of a child waits.
+    /// `None` if the end of its child has not come yet: two ends on two threads may have the same
+    /// time.
     pub(crate) fn end(&mut self, span: u64, ns: u64, attempt: Attempt) -> Option<EndedSpan> {
         // One search, in place of one for the child and one to remove the span.
         let Entry::Occupied(open) = self.open.entry(span) else {
             return None;
         };
         let mut child = open.get().child;
-        if attempt == Attempt::First && (child != 0 || self.awaited.contains(&span)) {
+        if attempt == Attempt::First && child != 0 {
             return None;
         }
         let PlacedSpan { place, parent, .. } = open.remove();
@@ -224,10 +211,7 @@ mod tests {
 
     /// Begins spans, and returns their tracks.
     fn begun<const N: usize>(tracks: &mut SpanTracks, spans: [(u64, u64, u64); N]) -> [u64; N] {
-        spans.map(|(span, parent, ns)| {
-            let begun = tracks.begin(&begin(span, parent, ns), Attempt::First);
-            begun.unwrap().place.track
-        })
+        spans.map(|(span, parent, ns)| tracks.begin(&begin(span, parent, ns)).place.track)
     }
 
     #[test]
@@ -254,7 +238,7 @@ mod tests {
             begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]),
             [1, 1, 3]
         );
-        let begun = tracks.begin(&begin(4, 1, 25), Attempt::First).unwrap();
+        let begun = tracks.begin(&begin(4, 1, 25));
         assert_eq!(begun.above_new_track, Some(AboveTrack::Track(1)));
     }
 
@@ -277,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_span_whose_parent_was_lost_is_a_request() {
-        let begun = SpanTracks::default().begin(&begin(5, 4, 10), Attempt::Last);
+        let begun = SpanTracks::default().begin(&begin(5, 4, 10));
         let expected = BegunSpan {
             place: SpanPlace {
                 track: 5,
@@ -285,36 +269,15 @@ mod tests {
             },
             above_new_track: Some(AboveTrack::Process),
         };
-        assert_eq!(begun, Some(expected));
-    }
-
-    /// Symptom: under a clock that stood still, a child on another thread than its parent was a
-    /// request.
-    #[test]
-    fn a_beginning_waits_for_the_beginning_of_its_parent() {
-        let mut tracks = SpanTracks::default();
-        assert_eq!(tracks.begin(&begin(2, 1, 10), Attempt::First), None);
-        assert_eq!(begun(&mut tracks, [(1, 0, 10), (2, 1, 10)]), [1, 1]);
-    }
-
-    #[test]
-    fn an_end_waits_for_the_beginning_of_a_child() {
-        let mut tracks = SpanTracks::default();
-        assert_eq!(tracks.begin(&begin(2, 1, 10), Attempt::First), None);
-        begun(&mut tracks, [(1, 0, 10)]);
-        assert_eq!(tracks.end(1, 10, Attempt::First), None);
-        begun(&mut tracks, [(2, 1, 10)]);
-        tracks.end(2, 10, Attempt::First).unwrap();
-        tracks.end(1, 10, Attempt::First).unwrap();
-        assert!(tracks.awaited.is_empty());
+        assert_eq!(begun, expected);
     }
 
     #[test]
     fn a_track_below_belongs_to_the_request() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]);
-        let begun = tracks.begin(&begin(4, 3, 30), Attempt::First).unwrap();
-        assert_eq!((begun.place.track, begun.place.request), (3, 1));
+        let place = tracks.begin(&begin(4, 3, 30)).place;
+        assert_eq!((place.track, place.request), (3, 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::trace::format::perfetto::clocks::ClockReadings;
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::{TraceFormat, TraceOutput};
 use crate::trace::readout::cpu_times::CpuTimes;
-use crate::trace::readout::held_records::HeldRecords;
+use crate::trace::readout::held_ends::HeldEnds;
 use crate::trace::readout::merge::Pass;
 use crate::trace::readout::snapshot::program_name;
 use crate::trace::readout::span_tracks::Attempt;
@@ -55,7 +55,7 @@ pub(super) fn write(
         Writer {
             trace,
             recorder,
-            held: HeldRecords::default(),
+            held: HeldEnds::default(),
             cpu_times: CpuTimes::default(),
         }
         .write_all(requests, flush_every)
@@ -95,7 +95,7 @@ struct Writer<'a, W: Write> {
     /// far.
     trace: TraceOutput<W>,
     recorder: &'a Recorder,
-    held: HeldRecords,
+    held: HeldEnds,
     cpu_times: CpuTimes,
 }
 

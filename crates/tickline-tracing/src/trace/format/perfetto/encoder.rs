@@ -215,7 +215,7 @@ impl Encoder {
         bytes.end(packet);
     }
 
-    /// Adds a record. Returns false for one of a request that must wait for another record.
+    /// Adds a record. Returns false for the end of a span that must wait for another record.
     #[inline]
     pub(super) fn record(
         &mut self,
@@ -239,10 +239,7 @@ impl Encoder {
                 self.event(thread, &event);
             }
             Kind::AsyncBegin => {
-                let Some(track) = self.track_of_begun(record, callsite, attempt) else {
-                    return false;
-                };
-                event.track = Some(track);
+                event.track = Some(self.track_of_begun(record, callsite));
                 self.event(0, &event);
             }
             Kind::AsyncEnd => {
@@ -263,9 +260,6 @@ impl Encoder {
             Kind::Instant => {
                 event.kind = event::INSTANT;
                 let place = self.tracks.get(record.id);
-                if place.is_none() && record.id != 0 && attempt == Attempt::First {
-                    return false;
-                }
                 event.track = place.map(|place| self.track(TrackKind::Span, place.track));
                 let sequence = if place.is_some() { 0 } else { thread };
                 self.event(sequence, &event);
@@ -273,30 +267,22 @@ impl Encoder {
                     self.utc(&event);
                 }
             }
-            Kind::Follows => {
-                let is_known = self.flow(record.id, record.parent, record.ns);
-                return is_known || attempt == Attempt::Last;
-            }
+            Kind::Follows => self.flow(record.id, record.parent, record.ns),
         }
         true
     }
 
     /// The number of the track of a span that begins. Adds the track if it is new, with the name of
-    /// the callsite. `None` if the beginning must wait.
+    /// the callsite.
     #[inline]
-    fn track_of_begun(
-        &mut self,
-        begin: &Record<'_>,
-        callsite: Option<&Callsite>,
-        attempt: Attempt,
-    ) -> Option<u64> {
+    fn track_of_begun(&mut self, begin: &Record<'_>, callsite: Option<&Callsite>) -> u64 {
         let BegunSpan {
             place,
             above_new_track,
-        } = self.tracks.begin(begin, attempt)?;
+        } = self.tracks.begin(begin);
         let uuid = self.track(TrackKind::Span, place.track);
         let above = match above_new_track {
-            None => return Some(uuid),
+            None => return uuid,
             Some(AboveTrack::Process) => self.track(TrackKind::Process, 0),
             Some(AboveTrack::Track(track)) => self.track(TrackKind::Span, track),
         };
@@ -306,7 +292,7 @@ impl Encoder {
         }
         self.bytes.end(descriptor);
         self.bytes.end(packet);
-        Some(uuid)
+        uuid
     }
 
     /// Adds an event.
@@ -466,12 +452,10 @@ impl Encoder {
     }
 
     /// Adds an arrow from a span to the span that follows from it. It connects two marks, because
-    /// both spans have begun before. Returns false, and adds nothing, unless both are open.
-    fn flow(&mut self, span: u64, follows_from: u64, ns: u64) -> bool {
+    /// both spans have begun before.
+    fn flow(&mut self, span: u64, follows_from: u64, ns: u64) {
         let places = self.tracks.get(follows_from).zip(self.tracks.get(span));
-        let Some((from, to)) = places else {
-            return false;
-        };
+        let Some((from, to)) = places else { return };
         let index = self.sequence(0);
         self.flows += 1;
         let flow = self.flows << 16 | self.salt;
@@ -489,7 +473,6 @@ impl Encoder {
             bytes.end(begun);
             bytes.end(packet);
         }
-        true
     }
 
     /// Adds a mark, to the track of its thread or of the process.

@@ -1,5 +1,5 @@
-//! The records of requests that could not be written in their turn: another record, which they
-//! need, has not come yet, or an end found no room in its thread's ring.
+//! The ends of spans that could not be written in their turn: the beginning, or the end of a span
+//! inside, has not come yet, or the end found no room in its thread's ring.
 
 use core::ops::Range;
 
@@ -7,7 +7,7 @@ use super::span_tracks::Attempt;
 use crate::trace::rings::record::Record;
 
 #[derive(Default)]
-pub(crate) struct HeldRecords {
+pub(crate) struct HeldEnds {
     records: Vec<HeldRecord>,
     /// The payloads of all records.
     payloads: Vec<u8>,
@@ -17,7 +17,7 @@ struct HeldRecord {
     thread: u64,
     record: Record<'static>,
     payload: Range<usize>,
-    /// How many passes have refused it at the last attempt, too.
+    /// How many passes have refused it twice.
     refused_passes: u8,
 }
 
@@ -25,12 +25,7 @@ struct HeldRecord {
 /// second pass after its end was taken; if there is none then, the span has ended with its parent.
 const PASSES: u8 = 3;
 
-/// How often all refused records are tried again in a pass. Each time, the records that need those
-/// written before can be written. More are refused only if as many spans, each inside the other,
-/// began at one moment on as many threads. The limit is for a file whose records are damaged.
-const ATTEMPTS: usize = 16;
-
-impl HeldRecords {
+impl HeldEnds {
     #[cold]
     pub(crate) fn add(&mut self, thread: u64, record: &Record<'_>) {
         self.push(thread, record, 0);
@@ -53,13 +48,12 @@ impl HeldRecords {
     }
 
     /// Passes the records to `write`, in order of time. Tries those that `write` refuses again
-    /// after all others, as long as it takes any. Keeps those that it also refuses at the last
-    /// attempt, for at most [`PASSES`] calls.
+    /// after all others, and keeps those that it refuses twice, for at most [`PASSES`] calls.
     pub(crate) fn take<E>(
         &mut self,
         mut write: impl FnMut(u64, &Record<'_>, Attempt) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let mut kept = Self::default();
+        let (mut refused, mut kept) = (Vec::new(), Self::default());
         let Self { records, payloads } = &mut *self;
         // Stable: the records of a thread stay in order.
         records.sort_by_key(|held| held.record.ns);
@@ -67,18 +61,9 @@ impl HeldRecords {
             payload: payloads.get(held.payload.clone()).unwrap_or_default(),
             ..held.record
         };
-        let mut refused: Vec<_> = records.iter().collect();
-        for _ in 0..ATTEMPTS {
-            let tried = refused.len();
-            let mut again = Vec::new();
-            for held in refused {
-                if !write(held.thread, &record_of(held), Attempt::First)? {
-                    again.push(held);
-                }
-            }
-            refused = again;
-            if refused.is_empty() || refused.len() == tried {
-                break;
+        for held in &*records {
+            if !write(held.thread, &record_of(held), Attempt::First)? {
+                refused.push(held);
             }
         }
         for held in refused {
@@ -99,7 +84,7 @@ mod tests {
     use crate::trace::rings::record::Kind;
 
     /// Adds ends of spans, and returns the numbers of those that are written by `write`.
-    fn written(held: &mut HeldRecords, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
+    fn written(held: &mut HeldEnds, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
         let mut written = Vec::new();
         let write = |_, record: &Record<'_>, attempt| {
             let is_written = !refuses(record.id, attempt);
@@ -112,8 +97,8 @@ mod tests {
         written
     }
 
-    fn held(records: [(u64, u64); 3]) -> HeldRecords {
-        let mut held = HeldRecords::default();
+    fn held(records: [(u64, u64); 3]) -> HeldEnds {
+        let mut held = HeldEnds::default();
         for (id, ns) in records {
             let record = Record {
                 id,
@@ -136,23 +121,6 @@ mod tests {
         let mut held = held([(1, 10), (2, 10), (3, 20)]);
         let refuses = |id, attempt| id == 1 && attempt == Attempt::First;
         assert_eq!(written(&mut held, refuses), [2, 3, 1]);
-    }
-
-    /// As of three spans, each inside the other, that begin on three threads at one moment.
-    #[test]
-    fn records_that_need_each_other_are_written_in_that_order() {
-        let mut held = held([(3, 10), (2, 10), (1, 10)]);
-        let mut written = Vec::<u64>::new();
-        let write = |_, record: &Record<'_>, attempt| {
-            assert_eq!(attempt, Attempt::First);
-            let is_next = record.id == written.last().map_or(1, |last| last + 1);
-            if is_next {
-                written.push(record.id);
-            }
-            Ok::<_, ()>(is_next)
-        };
-        held.take(write).unwrap();
-        assert_eq!(written, [1, 2, 3]);
     }
 
     #[test]
