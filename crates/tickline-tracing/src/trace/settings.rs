@@ -63,7 +63,8 @@ pub enum Tracks {
     /// A track for each request, with its spans from creation to end, across every `.await`. A
     /// request is a span without a parent, and all spans below it, on any threads. Spans of a
     /// request that overlap without being inside each other, as futures in a `join_all` do, are on
-    /// further tracks of the request.
+    /// further tracks of the request. If another thread creates a span at its parent's time to the
+    /// ns, as under a mock clock, the span may be a request of its own.
     Requests,
     /// Tracks for threads, and tracks for requests.
     ThreadsAndRequests,
