@@ -45,10 +45,6 @@ fn builds_and_tests() -> Vec<Step> {
         Step::new("tests, as in the README", ["cargo", "test"])
             .args(["--workspace", "--no-fail-fast"])
             .args(["--", "--show-output"]),
-        // Also the tests of what the default features leave out.
-        Step::new("tests of tracing, all features", ["cargo", "test"])
-            .args(["-p", "tickline-tracing", "--all-features"])
-            .args(["--no-fail-fast", "--", "--show-output"]),
         // Two parsers accept the metrics of the program. This takes two seconds, with Debian's
         // packages python3-prometheus-client and prometheus.
         Step::new("OpenMetrics by two parsers", ["sh"])
