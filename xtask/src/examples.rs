@@ -15,8 +15,9 @@ use serde_json::Value;
 use crate::command::{command, output, output_of};
 use crate::files;
 
-/// The command that builds the examples.
-const BUILD: &str = "cargo build --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
+/// The command that builds the examples. `cargo test --workspace` has already built them so.
+const BUILD: &str =
+    "cargo build --workspace --examples --quiet --message-format json-render-diagnostics";
 
 /// The texts of a clock's state while the counter is in use, and while it is not (`ClockState` in
 /// `tickline`).

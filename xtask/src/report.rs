@@ -58,7 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         return print_faults(&report);
     }
     make_report(&report, Build::Debug, 2)?;
-    let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
+    // As `cargo test --workspace` has built it.
+    let mut test = command("cargo test -q --workspace --bin tickline hostile_facts");
     output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
     Ok(print_faults(&report)? | print_faults(&sample)?)
 }
