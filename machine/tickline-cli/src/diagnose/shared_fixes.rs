@@ -297,9 +297,9 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
         check.into()
     };
     if document.clocksource() == Some("hpet") && may_have_stopping_hpet(document) {
-        fix = fix.then_fix(
+        fix = fix.or_fix(
             "if hpet is wrong, which may stop in deep idle states on this processor:",
-            without_hpet(document),
+            &without_hpet(document),
         );
     }
     let fix = if may_be_warp {
