@@ -160,7 +160,7 @@ fn has_kvm_clock(document: &Document) -> bool {
 /// that is unknown, by the firmware's. A cloud's customer has no options of QEMU.
 fn may_be_qemu_on_kvm(document: &Document) -> bool {
     /// Words in the products of other hypervisors: VMware, VirtualBox and Hyper-V ("Virtual"),
-    /// bhyve, Xen, Parallels.
+    /// bhyve, Xen, Oxide, Parallels.
     const OTHERS: [&str; 6] = [
         "VMware",
         "Virtual",
