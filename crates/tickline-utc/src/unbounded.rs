@@ -29,6 +29,9 @@ pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
 ///
 /// let text = Unbounded::ErrorTooLarge { ms: 17_500 }.to_string();
 /// assert_eq!(text, "it states an error of 17.5 s, above the limit of 16 s");
+///
+/// let remedy = Unbounded::NoPathDelay.remedy();
+/// assert_eq!(remedy, "wait for its first measurements of the delay");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -124,6 +127,13 @@ impl fmt::Display for Unbounded {
 }
 
 impl Unbounded {
+    /// What the user can do, for people; "it" is the source.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        let (_, remedy) = self.words();
+        remedy
+    }
+
     /// The cause with the value and the limit, and what the user can do; "it" is the source.
     pub(crate) fn words(self) -> (String, &'static str) {
         let plain = |cause: &str, remedy: &'static str| (cause.to_owned(), remedy);

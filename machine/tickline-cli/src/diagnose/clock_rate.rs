@@ -115,22 +115,21 @@ fn seen_host(host: &HostClock) -> String {
     )
 }
 
-/// The correction that stands at a limit of the kernel, ppb: that by the frequency, or by the tick.
+/// The correction that stands at a limit of the kernel, ppb: that by the tick, or by the frequency,
+/// which is far smaller.
 ///
 /// While an offset is left, a slew may have brought the tick to its limit (`maxslewrate` of
 /// chrony.conf(5)).
 fn at_limit(ntp: &Ntp, document: &Document) -> Option<i64> {
-    let size_ppb = ntp.frequency_ppb.saturating_abs();
-    if (LOOP_PPB - NEAR_LIMIT_PPB..=LOOP_PPB).contains(&size_ppb) {
-        return Some(ntp.frequency_ppb);
-    }
     let daemon = document.machine.ntp_daemon.as_ref();
     let may_slew =
         document.off_ns().is_some() || daemon.is_some_and(|daemon| daemon.offset_ns.is_some());
-    if may_slew || !TICK_LIMITS_US.contains(&ntp.tick_us) {
-        return None;
+    if !may_slew && TICK_LIMITS_US.contains(&ntp.tick_us) {
+        return Some(ntp.steering_ppb().saturating_sub(ntp.frequency_ppb));
     }
-    Some(ntp.steering_ppb().saturating_sub(ntp.frequency_ppb))
+    let size_ppb = ntp.frequency_ppb.saturating_abs();
+    let is_at_limit = (LOOP_PPB - NEAR_LIMIT_PPB..=LOOP_PPB).contains(&size_ppb);
+    is_at_limit.then_some(ntp.frequency_ppb)
 }
 
 /// The error of the clock's rate that the daemon has measured, if it is far larger than a
@@ -201,8 +200,8 @@ impl Suspect {
         {
             return Some(Self {
                 is_server: false,
-                evidence: "on this processor hpet stops in deep idle states, and loses time by \
-                           that"
+                evidence: "hpet can stop in deep idle states on this processor, and would lose \
+                           time by that"
                     .to_owned(),
             });
         }

@@ -84,16 +84,18 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
     if name(document) == Some(PTP4L)
         && let Some(ptp4l) = &document.machine.ptp4l
     {
-        let cure = if ptp4l.port_state == "uncalibrated" {
-            "wait until the port is SLAVE: sudo pmc -u -b 0 'GET PORT_DATA_SET'"
-        } else if ptp4l.unbounded.is_some() {
-            "let the grandmaster state its class, its accuracy and the offset of UTC"
-        } else {
-            "let the programs read the clock of the network card: /dev/ptp*"
-        };
-        return Fix::from(format!("see what ptp4l does: {}", state_commands(document)))
-            .then(cure)
-            .then("start no NTP daemon beside it");
+        let mut fix = Fix::from(format!("see what ptp4l does: {}", state_commands(document)));
+        if let Some(remedy) = &ptp4l.remedy {
+            fix = fix.then(remedy.as_str());
+        } else if ptp4l.unbounded.is_none() {
+            fix = fix.then("let the programs read the clock of the network card: /dev/ptp*");
+        }
+        // A grandmaster steers nothing by PTP, and may follow an NTP daemon.
+        let is_grandmaster = ptp4l.port_state == "master" && ptp4l.grandmaster.is_none();
+        if is_grandmaster {
+            return fix;
+        }
+        return fix.then("start no NTP daemon beside it");
     }
     let start = match name(document) {
         Some(name) => format!("see what {name} does: {}", state_commands(document)),

@@ -73,15 +73,17 @@ const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this gue
                             guest then keeps the old time until NTP corrects it, runs at another \
                             rate, or does not resume";
 
+/// Whether the machine is a guest, also by its clocksource if nothing else tells. Xen's dom0 has a
+/// host's clock, and is no guest.
+fn is_guest(document: &Document) -> Option<bool> {
+    let by_clock = document.machine.has_host_clock().then_some(true);
+    document.machine.is_guest().or(by_clock)
+}
+
 /// Puts before a fix that leads to the TSC what the host may do to a guest, also if it is unknown
 /// whether the machine is one.
 pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
-    let is_guest = if document.machine.has_host_clock() {
-        Some(true)
-    } else {
-        document.machine.is_guest()
-    };
-    match is_guest {
+    match is_guest(document) {
         Some(true) => fix
             .preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these:")
             .with_caution(GUEST_ON_TSC),
@@ -185,7 +187,7 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
     if let Some(host) = host_fix(document) {
         return host;
     }
-    if document.machine.has_host_clock() || document.machine.is_guest() == Some(true) {
+    if is_guest(document) == Some(true) {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }
@@ -295,9 +297,9 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
         check.into()
     };
     if document.clocksource() == Some("hpet") && may_have_stopping_hpet(document) {
-        fix = fix.then_fix(
+        fix = fix.or_fix(
             "if hpet is wrong, which may stop in deep idle states on this processor:",
-            without_hpet(document),
+            &without_hpet(document),
         );
     }
     let fix = if may_be_warp {

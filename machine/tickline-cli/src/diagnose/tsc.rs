@@ -195,7 +195,7 @@ fn blames_stopping_hpet(document: &Document) -> bool {
 }
 
 /// As [`blames_stopping_hpet`], also if the kernel's release does not say whether it uses such an
-/// hpet.
+/// hpet, or if the machine may be a guest.
 fn may_blame_stopping_hpet(document: &Document) -> bool {
     may_be_rejected_by_hpet(document) && shared_fixes::may_have_stopping_hpet(document)
 }
@@ -230,12 +230,11 @@ fn unexplained(name: &str, document: &Document) -> Finding {
     // If there is no fix, the log cannot change that.
     if !has_log && !fix.is_impossible() {
         let read = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'");
-        let condition = if may_blame_stopping_hpet(document) {
-            "if it says nothing of counters that differ:"
+        fix = if may_blame_stopping_hpet(document) {
+            unless_counters_differ(read, fix, document)
         } else {
-            "then"
+            read.then_fix("then", fix)
         };
-        fix = read.then_fix(condition, fix);
     }
     let Some(offer) = offer(document) else {
         return offer_unknown(name, fix, document);
@@ -275,6 +274,18 @@ fn unexplained(name: &str, document: &Document) -> Finding {
             "the kernel's log, which says why, may not be read by this user"
         })
         .fix(fix)
+}
+
+/// Adds to the look at the log the fix for counters that differ, and this fix for others.
+fn unless_counters_differ(read: Fix, fix: Fix, document: &Document) -> Fix {
+    let differ = shared_fixes::synchronise(document);
+    let read = read.then_fix("if it says that counters differ:", differ);
+    if blames_stopping_hpet(document) {
+        read.or_fix("else:", &fix)
+    } else {
+        // This fix has alternatives with letters of their own.
+        read.then_fix("else:", fix)
+    }
 }
 
 /// The finding that the clocksource is slow, if it is unknown which others the kernel accepts.

@@ -135,4 +135,7 @@ pub(crate) struct Ptp4l {
     pub(crate) bound_ns: Option<i64>,
     /// Why there is no bound, in words; null if there is one.
     pub(crate) unbounded: Option<String>,
+    /// What the user can do about that, in words; null if there is a bound, and in files of earlier
+    /// versions.
+    pub(crate) remedy: Option<String>,
 }

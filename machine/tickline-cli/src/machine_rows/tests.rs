@@ -505,6 +505,7 @@ fn ptp4l_is_shown_with_its_grandmaster_and_its_bound() {
         utc_offset_s: Some(37),
         bound_ns: Some(1_100),
         unbounded: None,
+        remedy: None,
     };
     let row = |ptp4l| {
         let machine = Machine {

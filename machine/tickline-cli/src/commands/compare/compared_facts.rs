@@ -341,6 +341,8 @@ fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
         bound_ns: _,
         utc_offset_s,
         unbounded,
+        // It follows from the cause.
+        remedy: _,
     } = ptp4l;
     facts.add_count("ptp4l: domain", Some(*domain));
     facts.add_words("ptp4l: port", Some(port_state));

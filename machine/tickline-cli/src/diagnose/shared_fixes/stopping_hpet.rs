@@ -3,14 +3,19 @@
 use super::steps;
 use crate::document::{Document, Fix, Steps};
 
+/// The stable versions before 5.15 that are the first of their series to use no hpet that stops.
+const BACKPORTS: [[u32; 3]; 3] = [[5, 4, 153], [5, 10, 73], [5, 14, 12]];
+
 /// Whether the kernel uses an hpet that stops in deep idle states. The firmware may forbid these
 /// states.
 pub(in crate::diagnose) fn has_stopping_hpet(document: &Document) -> bool {
-    is_processor_with_stopping_hpet(document) && uses_stopping_hpet(document) == Some(true)
+    document.machine.is_guest() == Some(false)
+        && is_processor_with_stopping_hpet(document)
+        && uses_stopping_hpet(document) == Some(true)
 }
 
 /// As [`has_stopping_hpet`], also if the kernel's release does not say whether it uses such an
-/// hpet.
+/// hpet, or if the machine may be a guest.
 pub(in crate::diagnose) fn may_have_stopping_hpet(document: &Document) -> bool {
     is_processor_with_stopping_hpet(document) && uses_stopping_hpet(document) != Some(false)
 }
@@ -56,12 +61,11 @@ fn is_processor_with_stopping_hpet(document: &Document) -> bool {
 ///
 /// Linux 5.15 does not, unless `hpet=force` asks for it (`hpet_is_pc10_damaged` in
 /// `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc, "x86/hpet: Use another crystalball to evaluate
-/// HPET usability"). Nor do the stable versions 5.4.153, 5.10.73 (commit 825c00c2ee14) and 5.14.12;
-/// 4.19.211 of the same day still does. The release of a distribution's kernel need not state the
+/// HPET usability"). Nor do the [`BACKPORTS`] (in 5.10.73 commit 825c00c2ee14); 4.19.211 of the
+/// same day still does. The release of a distribution's kernel need not state the
 /// stable version (Debian's 5.10.0-18-amd64 does not), and a distribution may have added the commit
 /// to any version (RHEL's 4.18).
 fn uses_stopping_hpet(document: &Document) -> Option<bool> {
-    const BACKPORTS: [[u32; 3]; 3] = [[5, 4, 153], [5, 10, 73], [5, 14, 12]];
     if document.has_parameter("hpet=force") {
         return Some(true);
     }
@@ -116,22 +120,22 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
             .with_steps(steps::remove_parameter("hpet=force", document));
     }
     let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
-    let later = if document.is_kernel_at_least(5, 4) == Some(false) {
-        "from 5.4 for some of Coffee Lake, from 5.15 (or 5.10.73) for every processor with this \
-         fault"
-    } else {
-        "from 5.15 (or 5.10.73)"
-    };
-    let newer = format!(
-        "use a kernel {later}, which does not use an hpet that stops (this one is {kernel})"
+    let [first, second, third] =
+        BACKPORTS.map(|[major, minor, patch]| format!("{major}.{minor}.{patch}"));
+    let mut later = format!(
+        "5.15 or later (or {first}, {second} or {third}, or a later one of the same series)"
     );
-    if document.has_parameter("hpet=disable") {
-        return newer.into();
+    if document.is_kernel_at_least(5, 4) == Some(false) {
+        later = format!(
+            "5.4 or later for some of Coffee Lake, {later} for every processor with this fault"
+        );
     }
     Fix::from(
         "boot with hpet=disable: the kernel then checks the TSC by acpi_pm, and uses it if it is \
          good",
     )
-    .or(format!("or {newer}"))
+    .or(format!(
+        "or use a kernel {later}, which does not use an hpet that stops (this one is {kernel})"
+    ))
     .with_steps(steps::add_parameter("hpet=disable", document))
 }

@@ -1,5 +1,7 @@
 //! The fix for a kernel that could not find out the TSC's frequency.
 
+use std::ops::RangeInclusive;
+
 use super::after_decision;
 use crate::clocksources::is_tick;
 use crate::document::{Document, Fix};
@@ -26,11 +28,30 @@ pub(super) fn state_frequency(document: &Document) -> Fix {
     }
 }
 
-/// The parameter that states the TSC's frequency. The kernel takes 0 for no statement.
+/// The frequencies that a TSC may have, kHz: more than any processor of 64 bits has, and no number
+/// that is in Hz or MHz by mistake. The kernel takes 0 for no statement.
+const PLAUSIBLE_KHZ: RangeInclusive<u64> = 100_000..=10_000_000;
+
+/// The parameter that states the TSC's frequency, if it may be right.
 fn stated_frequency(document: &Document) -> Option<&str> {
-    document
-        .last_parameter(EARLY_KHZ)
-        .filter(|word| word.strip_prefix(EARLY_KHZ) != Some("0"))
+    let word = document.last_parameter(EARLY_KHZ)?;
+    let khz: u64 = word.strip_prefix(EARLY_KHZ)?.parse().ok()?;
+    let is_plausible = PLAUSIBLE_KHZ.contains(&khz)
+        && known_khz(document)
+            .is_none_or(|known| !document.is_implausible(known * 1_000, khz * 1_000));
+    is_plausible.then_some(word)
+}
+
+/// The TSC's frequency that the hypervisor states, or else that was measured, kHz. Jiffies are too
+/// coarse to measure it.
+fn known_khz(document: &Document) -> Option<u64> {
+    if let Some(khz) = khz_by_hypervisor(document) {
+        return Some(khz.into());
+    }
+    if document.clocksource().is_some_and(is_tick) {
+        return None;
+    }
+    document.clock.frequency_hz.map(|hz| hz / 1_000)
 }
 
 /// Adds each text as an alternative.
@@ -55,16 +76,10 @@ fn state_frequency_by_parameter(document: &Document) -> Fix {
         .into();
     }
     let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let mut khz = if let Some(khz) = khz_by_hypervisor(document) {
+    let mut khz = if let Some(khz) = known_khz(document) {
         format!("{EARLY_KHZ}{khz}")
     } else if is_measurable {
-        document.clock.frequency_hz.map_or_else(
-            || {
-                "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
-                    .to_owned()
-            },
-            |hz| format!("{EARLY_KHZ}{}", hz / 1_000),
-        )
+        "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it".to_owned()
     } else if document.machine.is_guest() == Some(true) {
         "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
          'tsc:' there), as jiffies are too coarse to measure it"
@@ -141,10 +156,29 @@ fn has_kvm_clock(document: &Document) -> bool {
     }
 }
 
-/// Whether the guest's hypervisor is, or may be, QEMU with the host's processor.
+/// Whether the guest's hypervisor is, or may be, QEMU with the host's processor: by its name or, if
+/// that is unknown, by the firmware's. A cloud's customer has no options of QEMU.
 fn may_be_qemu_on_kvm(document: &Document) -> bool {
-    matches!(
-        document.machine.hypervisor,
-        None | Some(Hypervisor::Kvm | Hypervisor::NoneNamed | Hypervisor::Other(_))
-    )
+    /// Words in the products of other hypervisors: VMware, VirtualBox and Hyper-V ("Virtual"),
+    /// bhyve, Xen, Oxide, Parallels.
+    const OTHERS: [&str; 6] = [
+        "VMware",
+        "Virtual",
+        "BHYVE",
+        "HVM domU",
+        "OxVM",
+        "Parallels",
+    ];
+    if document.machine.cloud.is_some() {
+        return false;
+    }
+    let product = document.machine.product.as_deref().unwrap_or_default();
+    match document.machine.hypervisor {
+        Some(Hypervisor::Kvm) => true,
+        None | Some(Hypervisor::NoneNamed | Hypervisor::Other(_)) => {
+            // "QEMU Virtual Machine".
+            product.contains("QEMU") || !OTHERS.iter().any(|word| product.contains(word))
+        }
+        Some(_) => false,
+    }
 }

@@ -75,6 +75,18 @@ fn a_tick_at_the_kernels_limit_is_not_known_right() {
     slewed.only("ntp_slewing");
 }
 
+/// Symptom: "the kernel's limit (500 ppm)", of a clock that is 10 % off.
+#[test]
+fn beside_a_frequency_at_its_limit_the_tick_is_named() {
+    for frequency_ppb in [-500_000, 500_000] {
+        let machine = good_machine().ntp(|ntp| {
+            ntp.tick_us = 9_000;
+            ntp.frequency_ppb = frequency_ppb;
+        });
+        machine.only(CODE).says("the kernel's limit (-10 %)");
+    }
+}
+
 /// Symptom: "wait until the NTP daemon has removed the offset", of which nothing was left.
 #[test]
 fn a_large_correction_without_an_offset_is_no_slew() {
@@ -167,7 +179,7 @@ fn an_hpet_that_stops_explains_a_clock_that_loses_time() {
     let machine = on_hpet_at_the_limit()
         .cpu("Intel(R) Core(TM) i7-8565U CPU @ 1.80GHz")
         .kernel("5.3.0");
-    let stops = "hpet stops in deep idle states";
+    let stops = "hpet can stop in deep idle states on this processor, and would lose time by that";
     let finding = machine.clone().finding(CODE);
     finding
         .shows(stops)

@@ -450,6 +450,24 @@ fn a_domain_of_xen_without_a_product_gets_the_fix_for_dom0_as_well() {
     );
 }
 
+/// Symptom: "on the host: let the hypervisor show the processor's invariant TSC to the guest" and
+/// "decide first whether the host ever suspends this guest", of a machine without a host.
+#[test]
+fn dom0_is_no_guest() {
+    let dom0 = guest_on("xen")
+        .offers("xen tsc")
+        .hypervisor_by_cpuid(Some(false))
+        .product("Dell Inc. PowerEdge R640")
+        .log(&["[    0.000000] Hypervisor detected: Xen PV"]);
+    let invariant = dom0.clone().finding("xen_clocksource");
+    invariant.fix_begins("echo tsc").fix_lacks("guest");
+    let varying = dom0.tsc_not_invariant().finding("xen_clocksource");
+    varying
+        .has_no_fix()
+        .fix_has("the processor has no invariant TSC")
+        .fix_lacks("on the host");
+}
+
 /// Symptom: `tsc=reliable` after a warp, where the fix for the host was known.
 #[test]
 fn a_warp_is_overridden_on_no_host() {

@@ -96,6 +96,30 @@ fn only_a_guest_that_may_be_qemus_is_told_of_qemu() {
     }
 }
 
+/// Symptom: QEMU's options, for a guest of VMware whose hypervisor is not named.
+#[test]
+fn a_guest_that_its_product_shows_to_be_anothers_is_not_told_of_qemu() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    for (product, is_told) in [
+        ("QEMU Standard PC (Q35 + ICH9, 2009)", true),
+        ("QEMU QEMU Virtual Machine", true),
+        ("OpenStack Foundation OpenStack Nova", true),
+        ("VMware, Inc. VMware Virtual Platform", false),
+        ("innotek GmbH VirtualBox", false),
+        ("Microsoft Corporation Virtual Machine", false),
+        ("Xen HVM domU", false),
+    ] {
+        let machine = guest_without_tsc("none").log(&[marked]).product(product);
+        let finding = machine
+            .hypervisor_by_cpuid(Some(true))
+            .tsc_not_invariant()
+            .with(|document| document.machine.hypervisor = None)
+            .first("tsc_unstable");
+        let text = finding.fix.text();
+        assert_eq!(text.contains("QEMU"), is_told, "{product}: {text}");
+    }
+}
+
 /// QEMU shows no invariant TSC unless it is asked to. Symptom: "none: by CPUID the TSC is not
 /// invariant, so the kernel's doubts are right".
 #[test]
@@ -155,16 +179,48 @@ fn a_stated_frequency_of_0_is_replaced() {
     stated("tsc_early_khz=2596120").has_no_fix();
 }
 
+/// Symptom: "none: the kernel's command line has tsc_early_khz=abc already".
+#[test]
+fn a_stated_frequency_that_cannot_be_right_is_replaced() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    for word in ["abc", "", "2.6GHz", "1", "2600", "2596120122", "2400000"] {
+        let word = format!("tsc_early_khz={word}");
+        let machine = guest_without_tsc("none").log(&[marked]).command_line(&word);
+        for release in ["5.4.0", "6.1.0"] {
+            let finding = machine.clone().kernel(release).first("tsc_unstable");
+            finding
+                .fix_has("boot with tsc_early_khz=2596120")
+                .fix_has(&format!("in place of `{word}`"));
+        }
+        let unmeasured = machine.with(|document| document.clock.frequency_hz = None);
+        let text = unmeasured.first("tsc_unstable").fix.text();
+        let is_replaced = text.contains("in place of");
+        assert_eq!(is_replaced, word != "tsc_early_khz=2400000", "{text}");
+    }
+}
+
+#[test]
+fn a_stated_frequency_is_compared_with_that_of_the_hypervisor_first() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let machine = guest_without_tsc("bhyve").log(&[marked]).with(|document| {
+        let cpuid = document.machine.cpuid.as_mut().expect("CPUID");
+        cpuid.hypervisor_khz = Some(2_400_000);
+    });
+    let stated = |word| machine.clone().command_line(word).first("tsc_unstable");
+    stated("tsc_early_khz=2400500").has_no_fix();
+    stated("tsc_early_khz=2596120").fix_has("tsc_early_khz=2400000, in place of");
+}
+
 /// Symptom: "none: the kernel's command line has tsc_early_khz=2400000 already", of a kernel that
 /// does not know the parameter.
 #[test]
 fn a_stated_frequency_needs_a_kernel_that_obeys_it() {
     let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
-    let newer = "use a kernel 5.8 or later, which obeys `tsc_early_khz=2400000`";
+    let newer = "use a kernel 5.8 or later, which obeys `tsc_early_khz=2596120`";
     let on = |hypervisor| {
         let machine = guest_without_tsc(hypervisor).log(&[marked]);
         let machine = machine.kernel("5.4.0-100-generic");
-        machine.command_line("ro tsc_early_khz=0 tsc_early_khz=2400000")
+        machine.command_line("ro tsc_early_khz=0 tsc_early_khz=2596120")
     };
     on("none")
         .first("tsc_unstable")

@@ -87,8 +87,8 @@ fn ptp4l_unproven(document: &Document) -> Option<Finding> {
     Some(
         Finding::unsure(
             Code::UtcUnproven,
-            "ptp4l does not say how far its time is from UTC, so the kernel's maximum error, which \
-             phc2sys sets, if it runs, bounds nothing",
+            "ptp4l does not say how far its time is from UTC, so the kernel's maximum error bounds \
+             nothing (phc2sys sets it, if it runs)",
         )
         .seen(seen_ptp4l(ptp4l))
         .seen(format!(

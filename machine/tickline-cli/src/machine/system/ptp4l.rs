@@ -14,6 +14,7 @@ pub(super) fn read() -> Option<Ptp4l> {
 }
 
 fn of_status(status: &PtpStatus) -> Ptp4l {
+    let why_unbounded = status.why_unbounded();
     Ptp4l {
         domain: status.domain,
         port_state: status.port_state.code().to_owned(),
@@ -25,7 +26,8 @@ fn of_status(status: &PtpStatus) -> Ptp4l {
         mean_path_delay_ns: status.mean_path_delay_ns,
         utc_offset_s: status.is_utc_offset_valid().then_some(status.utc_offset_s),
         bound_ns: status.bound_ns(),
-        unbounded: status.why_unbounded().map(|why| why.to_string()),
+        unbounded: why_unbounded.map(|why| why.to_string()),
+        remedy: why_unbounded.map(|why| why.remedy().to_owned()),
     }
 }
 
@@ -43,6 +45,7 @@ fn name_of(identity: [u8; 8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tickline_utc::Unbounded;
     use tickline_utc::sources::ptp4l::PortState;
 
     use super::*;
@@ -61,10 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ptp4l_that_follows_nobody_has_no_grandmaster_and_no_bound() {
+    fn a_ptp4l_that_follows_nobody_has_no_grandmaster_no_bound_and_a_remedy() {
         let ptp4l = of_status(&PtpStatus::default());
         assert_eq!((ptp4l.grandmaster, ptp4l.bound_ns), (None, None));
         assert_eq!(ptp4l.utc_offset_s, None);
         assert!(ptp4l.unbounded.is_some());
+        let remedy = Unbounded::NoMaster.remedy();
+        assert_eq!(ptp4l.remedy.as_deref(), Some(remedy));
     }
 }
