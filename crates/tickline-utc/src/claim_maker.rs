@@ -71,14 +71,18 @@ pub(crate) struct ClaimMaker {
 }
 
 impl ClaimMaker {
-    /// The sources' answers to a request: see [`Sources::ask`].
+    /// The sources' answers to a request, for a clock whose interval is `interval_ns`: see
+    /// [`Sources::ask`]. What was measured longer ago than a claim can hold does not count.
     pub(crate) fn ask(
         &mut self,
+        interval_ns: u64,
         os: &impl Reference,
         moment: impl Fn() -> Option<Moment>,
         kernel_clock: impl FnOnce() -> Option<KernelClock>,
     ) -> Option<SourceAnswers> {
-        self.sources.ask(self.rate.slopes, os, moment, kernel_clock)
+        let max_gap_ns = valid_ns(interval_ns);
+        self.sources
+            .ask(self.rate.slopes, max_gap_ns, os, moment, kernel_clock)
     }
 
     /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
@@ -192,9 +196,10 @@ impl ClaimMaker {
     }
 
     /// The time until the next poll of a thread whose clock has this interval, after `without_rate`
-    /// polls in a row that began without the counter's rate. The first claims by the counter come
-    /// as soon as possible; on a machine whose counter does not serve, the sources are asked a few
-    /// times more.
+    /// polls in a row that began without the counter's rate, or ended without the kernel's slew.
+    /// The first claims by the counter come as soon as possible, and claims get narrower as the
+    /// slew gets known. On a machine whose counter does not serve, the sources are asked a few times
+    /// more.
     pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
         match without_rate.checked_sub(1) {

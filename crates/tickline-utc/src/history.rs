@@ -98,10 +98,15 @@ impl History {
     /// measurement: `agrees` then compares the two claims. At least two requests must have seen
     /// that measurement, because the thread may have made the newest one after the clock was set,
     /// but before it learned of that. And the source must know a rate: without one, a small step
-    /// looks like a drift.
+    /// looks like a drift. A slew that is not known yet does not matter, because the next poll
+    /// follows soon.
     pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;
-        let source_knows_rate = report.rates_ppb.width() < 2 * MAX_FREQUENCY_PPB;
+        let rates_width_ppb = report
+            .rates_ppb
+            .width()
+            .saturating_sub(report.slew_width_ppb);
+        let source_knows_rate = rates_width_ppb < 2 * MAX_FREQUENCY_PPB;
         let is_repeated = |past: &Measurement| past.id == id && past.first != past.last;
         let is_comparable = source_knows_rate && self.measured.iter().any(is_repeated);
         if core::mem::take(&mut self.was_clock_set) {

@@ -44,7 +44,7 @@
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
-//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's, and the slew that tickline can't exclude yet |
 //! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`](sources::ptp4l) has the assumptions) | reading the hardware clock, the error that its driver states, and, since the last Sync, a drift of 500 ppm and what the servo may add to it |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
@@ -75,7 +75,7 @@
 //! | the kernel changed its clocksource, and the reading does not use the counter | the claim ends |
 //! | a hypervisor stopped or moved the guest, without a VMClock | the source has measured again |
 //! | anything that happened before the thread was started | the source has noticed it |
-//! | a step of the OS clock by less than twice the uncertainty with which tickline last read that clock | the source has noticed it |
+//! | a step of the OS clock by less than twice the uncertainty with which tickline last read that clock, and what the last claim has grown by | the source has noticed it |
 //! | any step of the OS clock, after the program has closed the thread's timer, or if the kernel has refused it | a claim contradicts the one before |
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, and ptpd sets

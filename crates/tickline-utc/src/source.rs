@@ -30,6 +30,9 @@ pub(crate) struct Report {
     pub(crate) request_ns: i64,
     /// The rates that UTC may have against `CLOCK_MONOTONIC_RAW`, ppb.
     pub(crate) rates_ppb: Interval<i64>,
+    /// The part of the width of `rates_ppb` that allows for a slew by measurement, ppb: chronyd
+    /// knows the rate of its clock, and tickline does not know the slew yet.
+    pub(crate) slew_width_ppb: i64,
     /// The time for which the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,
     /// Whether the UTC day ends with a leap second.
@@ -117,13 +120,15 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Asks all sources. `slopes` is the counter's rate, if it is known. `moment` reads the clocks,
+    /// Asks all sources. `slopes` is the counter's rate, if it is known. What chronyd's replies have
+    /// shown of the kernel's clock counts for at most `max_gap_ns`. `moment` reads the clocks,
     /// `kernel_clock` asks the kernel, and `os` reads the steering and the monotonic time. Waits
     /// for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if meanwhile the clock was
     /// set, its steering changed, or the machine was suspended; or if there is no moment.
     pub(crate) fn ask(
         &mut self,
         slopes: Option<Interval<u64>>,
+        max_gap_ns: i64,
         os: &impl Reference,
         moment: impl Fn() -> Option<Moment>,
         kernel_clock: impl FnOnce() -> Option<KernelClock>,
@@ -148,8 +153,9 @@ impl Sources {
             .map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
         let by_chronyd = tracking.map(|tracking| {
             let phc_bound_ns = phc::error_bound_ns();
+            let moments = [&before, &after];
             self.chronyd
-                .report(&tracking, phc_bound_ns, steering, [&before, &after])
+                .report(&tracking, phc_bound_ns, steering, moments, max_gap_ns)
         });
         let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
         SourceAnswers::new(answers, &self.kernel, [&before, &after])

@@ -338,7 +338,8 @@ impl Figure for u8 {
 }
 
 /// Writes `to_numbers` and `from_numbers` from one table: a row has the number of a cause, the
-/// cause, and the name of its figure. A cause without a row does not compile.
+/// cause, and the name of its figure. A cause without a row does not compile. The numbers live in
+/// one process only: they need not be the same in the next version.
 macro_rules! numbered {
     ($($number:literal => $cause:ident $({ $figure:ident })?,)*) => {
         impl Unbounded {

@@ -148,19 +148,26 @@ impl std::error::Error for UtcUnknown {}
 mod tests {
     use super::*;
 
-    /// A new reason needs an arm here, and an example.
+    /// The example of the reason that is declared after this one; `None` after the last one. A new
+    /// reason does not compile without an arm.
+    fn next_example(why: &UtcUnknown) -> Option<UtcUnknown> {
+        match why {
+            UtcUnknown::NoSource => Some(UtcUnknown::Unsynchronised(
+                UtcSource::Kernel,
+                Unbounded::KernelUnsynchronised,
+            )),
+            UtcUnknown::Unsynchronised(..) => Some(UtcUnknown::Expired),
+            UtcUnknown::Expired => Some(UtcUnknown::Disrupted),
+            UtcUnknown::Disrupted => Some(UtcUnknown::LeapSecond),
+            UtcUnknown::LeapSecond => Some(UtcUnknown::NoThread),
+            UtcUnknown::NoThread => None,
+        }
+    }
+
     #[test]
     fn each_reason_is_among_the_examples_in_the_order_of_declaration() {
-        let place = |why: &UtcUnknown| match why {
-            UtcUnknown::NoSource => 0,
-            UtcUnknown::Unsynchronised(..) => 1,
-            UtcUnknown::Expired => 2,
-            UtcUnknown::Disrupted => 3,
-            UtcUnknown::LeapSecond => 4,
-            UtcUnknown::NoThread => 5,
-        };
-        let places: Vec<_> = UtcUnknown::EXAMPLES.iter().map(place).collect();
-        assert_eq!(places, [0, 1, 2, 3, 4, 5]);
+        let walked = core::iter::successors(Some(UtcUnknown::NoSource), next_example);
+        assert_eq!(walked.collect::<Vec<_>>(), UtcUnknown::EXAMPLES);
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> SourceAnswer
         offset_ns: Interval::around(offset_ns, half_ns),
         request_ns: 0,
         rates_ppb: Interval::around(0, WANDER_PPB),
+        slew_width_ppb: 0,
         valid_ns: i64::MAX,
         leap_second_today: false,
     })

@@ -257,24 +257,36 @@ impl ChronydSource {
         }
     }
 
+    /// Whether claims get narrower once the slew of the kernel's clock has been measured for
+    /// longer.
+    pub(crate) fn awaits_slew(&self) -> bool {
+        self.steering.as_ref().is_some_and(Steering::awaits_slew)
+    }
+
     /// The report in a state that was asked for between two moments, when `kernel` was how the
-    /// kernel moved its clock.
+    /// kernel moved its clock. What was measured until a reply more than `max_gap_ns` ago does not
+    /// count.
     pub(super) fn report(
         &mut self,
         tracking: &Tracking,
         phc_bound_ns: i64,
         kernel: Option<KernelSteering>,
         moments: [&Moment; 2],
+        max_gap_ns: i64,
     ) -> SourceAnswer {
         let steering = self
             .steering
             .get_or_insert_with(|| Steering::new(tick_adjustment_ppb()));
-        let rates_ppb = steering.rates_ppb(tracking, kernel, moments);
+        let rates_ppb = steering.rates_ppb(tracking, kernel, moments, max_gap_ns);
+        let slew_width_ppb = steering.slew_width_ppb();
         let report = report(tracking, phc_bound_ns, rates_ppb);
         if report.is_err() {
             steering.forget();
         }
-        report
+        report.map(|report| Report {
+            slew_width_ppb,
+            ..report
+        })
     }
 }
 
@@ -307,10 +319,11 @@ fn report(tracking: &Tracking, phc_bound_ns: i64, rates_ppb: Interval<i64>) -> S
         offset_ns: Interval::around(correction_ns, bound_ns),
         request_ns,
         rates_ppb: rates_ppb.widened_by(drift_ppb),
+        slew_width_ppb: 0,
         valid_ns: i64::MAX,
         leap_second_today: matches!(tracking.leap_status, 1 | 2),
     })
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -238,6 +238,7 @@ impl Segment {
             offset_ns: Interval::around(line.offset_ns, bound_ns),
             request_ns: 0,
             rates_ppb: line.rates_ppb,
+            slew_width_ppb: 0,
             valid_ns: left_ns,
             leap_second_today: false,
         }))

@@ -73,6 +73,7 @@ impl KernelSource {
             offset_ns: Interval::around(0, bound_ns),
             request_ns: clock.offset_ns.saturating_abs(), // it shrinks while the kernel slews
             rates_ppb: unknown_rates_ppb(steering_ppb),
+            slew_width_ppb: 0,
             valid_ns: i64::MAX,
             leap_second_today: self.leap_second_today,
         }))

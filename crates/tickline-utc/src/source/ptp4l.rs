@@ -548,6 +548,7 @@ fn report(status: &PtpStatus, clocks: Option<&[LocalClock]>, steered_ppb: i64) -
         offset_ns: clock.offset_ns.widened_by(bound_ns),
         request_ns: clock.offset_ns.width().saturating_add(growth_ns),
         rates_ppb: unknown_rates_ppb(steered_ppb),
+        slew_width_ppb: 0,
         valid_ns: i64::MAX,
         leap_second_today: status.leap_second_today(),
     })

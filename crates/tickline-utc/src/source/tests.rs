@@ -28,7 +28,7 @@ impl Reference for SteeredOs {
 /// with nonsense.
 fn ask(maker: &mut ClaimMaker, change_ppb: i64) -> Option<SourceAnswers> {
     let os = SteeredOs(Cell::new(0), change_ppb);
-    maker.ask(&os, || Some(moment(1)), || Some(kernel::tests::USUAL))
+    maker.ask(0, &os, || Some(moment(1)), || Some(kernel::tests::USUAL))
 }
 
 #[test]

@@ -20,9 +20,9 @@
 //! off by 100 us after a second. So a claim has the hull of the first two rates, until chronyd has
 //! shown that it steers. It shows this by two replies about one measurement. Between them chronyd's
 //! clock has run on at one rate, so that the rate can be measured. If that is the rate of the first
-//! row, and not of the second, by the rate that the kernel states or by the one that it had, then
-//! chronyd steers, and what the kernel's rate has beyond it is a slew. That counts until chronyd
-//! may have been started anew.
+//! row, and of the second by none of three rates of the kernel: as stated at either reply, and as
+//! measured between them, then chronyd steers, and what the kernel's rate has beyond it is a slew.
+//! That counts until chronyd may have been started anew.
 //!
 //! The third row's rate is in the hull wherever the kernel's rate and the reply's differ by less
 //! than the largest compensation. In a faster slew the last such difference counts. A compensation
@@ -104,6 +104,8 @@ pub(super) struct Steering {
     /// What adjtime(3) had to remove at the last reply, us.
     adjtime_left_us: i64,
     slew: SlewMeter,
+    /// The part of the last rates' width that allows for a slew by measurement, ppb.
+    slew_width_ppb: i64,
 }
 
 impl Steering {
@@ -115,12 +117,14 @@ impl Steering {
     }
 
     /// The rates that UTC may have by a reply that came between two moments, when `kernel` was how
-    /// the kernel moved its clock; `None` if the kernel did not say.
+    /// the kernel moved its clock; `None` if the kernel did not say. What was measured until a reply
+    /// more than `max_gap_ns` ago does not count.
     pub(super) fn rates_ppb(
         &mut self,
         tracking: &Tracking,
         kernel: Option<KernelSteering>,
         [before, after]: [&Moment; 2],
+        max_gap_ns: i64,
     ) -> Rates {
         let kernel_ppb =
             kernel.map(|kernel| kernel.rate_ppb.saturating_add(self.tick_adjustment_ppb));
@@ -142,8 +146,17 @@ impl Steering {
             ahead_ns,
             lead_ns: ahead_ns.plus(correction_ns),
         };
-        let slewed_ppb = kernel_ppb.map(|ppb| self.slewed_ppb(&observation, ppb));
+        if kernel_ppb.is_none() {
+            // Which rates the kernel has had since the base, is unknown.
+            self.slew = SlewMeter::default();
+        }
+        let slewed_ppb = kernel_ppb.map(|ppb| self.slewed_ppb(&observation, ppb, max_gap_ns));
         self.observe(observation);
+        self.slew_width_ppb = if self.steers {
+            0
+        } else {
+            slewed_ppb.map_or(0, Rates::width)
+        };
         let steered_ppb = self.if_it_steers_ppb(&observation);
         let mut rates = Interval::at(steered_ppb);
         if let Some(kernel_ppb) = kernel_ppb {
@@ -163,6 +176,16 @@ impl Steering {
                 .map(|(stated_ppb, slewed_ppb)| stated_ppb.hull(slewed_ppb));
             rates.hull(if_another_steers_ppb(possible_ppb, tracking.frequency_ppb))
         }
+    }
+
+    /// The part of the width of the last rates that allows for a slew by measurement, ppb.
+    pub(super) fn slew_width_ppb(&self) -> i64 {
+        self.slew_width_ppb
+    }
+
+    /// Whether claims get narrower once the slew has been measured for longer.
+    pub(super) fn awaits_slew(&self) -> bool {
+        !self.steers && self.slew.is_new()
     }
 
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
@@ -191,14 +214,19 @@ impl Steering {
 
     /// The rates that the kernel's clock may have by measurement, ppb, if the kernel states
     /// `stated_ppb`.
-    fn slewed_ppb(&mut self, observation: &Observation, stated_ppb: i64) -> Rates {
+    fn slewed_ppb(
+        &mut self,
+        observation: &Observation,
+        stated_ppb: i64,
+        max_gap_ns: i64,
+    ) -> Rates {
         let stated_ppb = Interval::at(stated_ppb);
-        let slew_ppb = self.slew.measure(KernelPoll {
+        let now = KernelPoll {
             raw_ns: observation.raw_ns,
             ahead_ns: observation.ahead_ns,
             stated_ppb,
-        });
-        stated_ppb.plus(slew_ppb)
+        };
+        stated_ppb.plus(self.slew.measure(now, max_gap_ns))
     }
 
     /// The rate of UTC if chronyd steers the kernel's clock, ppb.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::claim_maker::tests::moment;
+use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::source::kernel::tests::USUAL;
 
 /// Replies of chronyd 4.3, and variants of them. The program's tests link to this file.
@@ -91,13 +92,31 @@ fn the_time_of_the_last_update_has_64_bits() {
     assert_eq!(tracking.updated_s, 0x1_0000_0002);
 }
 
-/// A rate is rounded like every number of the reply.
-#[test]
-fn a_frequency_adds_its_rounding_to_the_drift() {
+/// The state of a chronyd that follows a server, without any error.
+fn synchronised() -> Tracking {
     let mut reply = [0; TRACKING_BYTES];
     reply[..HEAD.len()].copy_from_slice(&HEAD);
     let mut tracking = Tracking::parse(&reply, SEQUENCE).unwrap();
     tracking.reference = [192, 0, 2, 1];
+    tracking
+}
+
+/// A maker whose chronyd has replied once, so that it has not shown that it steers.
+pub(crate) fn maker_after_first_reply() -> ClaimMaker {
+    let mut maker = ClaimMaker::default();
+    let chronyd = &mut maker.sources.chronyd;
+    chronyd.steering = Some(Steering::new(0));
+    let kernel = Some(KernelSteering::new(&USUAL, 0));
+    let moments = [&moment(0), &moment(0)];
+    let report = chronyd.report(&synchronised(), 0, kernel, moments, valid_ns(0));
+    assert!(report.is_ok(), "{report:?}");
+    maker
+}
+
+/// A rate is rounded like every number of the reply.
+#[test]
+fn a_frequency_adds_its_rounding_to_the_drift() {
+    let mut tracking = synchronised();
     tracking.frequency_ppb = 2 << PLACES;
     let drift_ppb = WANDER_PPB + TICK_PPB + 2 + 3;
     let report = report(&tracking, 0, Interval::between(-7, 9)).unwrap();
@@ -185,7 +204,9 @@ proptest! {
         let tracking = Tracking::parse(&reply, SEQUENCE);
         for kernel in [None, Some(KernelSteering::new(&USUAL, 7))] {
             let moments = [&moment(0), &moment(1)];
-            let report = tracking.as_ref().map(|tracking| chronyd.report(tracking, i64::MAX, kernel, moments));
+            let report = tracking
+                .as_ref()
+                .map(|tracking| chronyd.report(tracking, i64::MAX, kernel, moments, valid_ns(0)));
             let Some(Ok(report)) = report else { continue };
             prop_assert!(report.offset_ns.width() >= 0);
             prop_assert!(report.rates_ppb.width() >= 2 * WANDER_PPB);

@@ -15,15 +15,26 @@
 //! two that it has stated, then the slew is in the result, widened by [`TICK_PPB`]. A slew that
 //! began or ended after the base counts in part. The rate that was measured is in the sum of the
 //! result and the rate that the kernel states now. A measurement beyond 500 ppm is
-//! none of adjtime(3): it does not count, and the last slew stays.
+//! none of adjtime(3): it does not count, and the last slew stays. Two events end a measurement,
+//! and nothing is known of the slew then: a time without polls, and a poll at which the kernel does
+//! not say its rate.
 //!
-//! What it costs: the report allows for [`TICK_PPB`] in any case. So a claim gets wider only by the
-//! part of the measurement's error beyond that. A reading of the clocks is sure to 0.6 us at best
-//! (`polls.rs`), so the error is 1.2 ppm over a second, and a claim grows by 0.2 us in a second,
-//! to either side. Over the 12 ms of the first polls the error is 100 ppm: the claim of the third
-//! poll grows by 0.1 ms until the fourth, a second later. The first claim allows for each slew that
-//! adjtime(3) makes; the next one replaces it 4 ms later. Where chronyd has shown that it steers,
-//! nothing gets wider.
+//! What it costs: a claim allows for the measured slew and for its error,
+//!
+//! ```text
+//! error = 2 x width / time since the base, at most 501 ppm
+//! ```
+//!
+//! where the width is that of a reading of the clocks (`Moment::width_ns`). The report allows for
+//! [`TICK_PPB`] in any case, so a claim gets wider only by the error beyond that. The width is
+//! 0.6 us at best (`polls.rs`), so the error is 1.2 ppm over a second, and a claim grows by 0.2 us
+//! in a second, to either side.
+//!
+//! The first claim allows for each slew that adjtime(3) makes. The next one replaces it 4 ms later,
+//! if the clocks can be read to 1 us. Until the slew is known for half a second, the time since the
+//! base doubles from poll to poll (`Polls::pause`). So a claim grows by about two widths until the
+//! next poll, and that of the first half second's end by four. Where chronyd has shown that it
+//! steers, nothing gets wider.
 
 use super::{ADJTIME_PPB, Rates, TICK_PPB, mean_rates_ppb};
 use crate::claim_maker::POLL_NS;
@@ -56,12 +67,20 @@ pub(super) struct SlewMeter {
     slew_ppb: Option<Rates>,
     /// The one that was measured before that, ppb.
     earlier_ppb: Option<Rates>,
+    /// `CLOCK_MONOTONIC_RAW` at the last poll, ns.
+    last_ns: Option<i64>,
 }
 
 impl SlewMeter {
     /// The slews that the kernel's clock may have at this poll, ppb, less what each report allows
-    /// for.
-    pub(super) fn measure(&mut self, now: KernelPoll) -> Rates {
+    /// for. The measurement begins anew if the last poll was more than `max_gap_ns` ago: the mean
+    /// slew since then says little of the present one.
+    pub(super) fn measure(&mut self, now: KernelPoll, max_gap_ns: i64) -> Rates {
+        let has_gap = |last_ns: i64| now.raw_ns.max.saturating_sub(last_ns) > max_gap_ns;
+        if self.last_ns.is_some_and(has_gap) {
+            *self = Self::default();
+        }
+        self.last_ns = Some(now.raw_ns.min);
         let possible_ppb = Interval::around(0, ADJTIME_PPB + TICK_PPB);
         let mut base = self.base.unwrap_or(now);
         base.stated_ppb = base.stated_ppb.hull(now.stated_ppb);
@@ -88,10 +107,19 @@ impl SlewMeter {
         Interval::at(0).hull(slew_ppb.widened_by(-ALLOWED_PPB))
     }
 
-    /// Measures anew, because a step looks like a slew. Until then the slew from before the step
-    /// counts: the poll before this call may have seen the step.
+    /// Whether the slew has been measured for less than [`MIN_BASE_NS`].
+    pub(super) fn is_new(&self) -> bool {
+        self.base.is_some() && self.slew_ppb.is_none()
+    }
+
+    /// Measures anew, because a step looks like a slew. Until then the last two slews count: the
+    /// poll before this call may have seen the step, and the slew may have begun after the poll
+    /// before that.
     pub(super) fn record_clock_set(&mut self) {
         self.base = None;
-        self.slew_ppb = self.earlier_ppb;
+        self.slew_ppb = self
+            .slew_ppb
+            .zip(self.earlier_ppb)
+            .map(|(last_ppb, earlier_ppb)| last_ppb.hull(earlier_ppb));
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
-use crate::claim_maker::tests::at_ms;
+use crate::claim_maker::tests::{BY_CHRONYD, assert_claims, at_ms};
+use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::moment::Moment;
-use crate::source::ChronydSource;
+use crate::source::{ChronydSource, SourceAnswer};
 
 /// A machine whose oscillator runs at the rate of UTC. The kernel's clock is steered by
 /// `kernel_ppb`.
@@ -15,6 +16,8 @@ struct Machine {
     /// The error of a reading of the clocks, ns. Over a second, the error of a measured slew is
     /// less than a report allows for.
     width_ns: i64,
+    /// The interval of the clock, ns.
+    interval_ns: u64,
 }
 
 /// What chronyd answers.
@@ -37,8 +40,8 @@ impl Machine {
             slew_ppb,
             ..Self::new(kernel_ppb)
         };
-        machine.measure_slew(-20_000);
-        machine.measure_slew(-10_000);
+        machine.measure_slew(-2_000);
+        machine.measure_slew(-1_000);
         machine
     }
 
@@ -50,16 +53,18 @@ impl Machine {
             slew_ppb: 0,
             adjtime_left_us: 0,
             width_ns: 400,
+            interval_ns: 0,
         }
     }
 
     fn measure_slew(&mut self, ms: i64) -> Rates {
         let at = self.at(ms);
-        self.steering.slew.measure(KernelPoll {
+        let now = KernelPoll {
             raw_ns: Interval::between(at.raw_ns, at.raw_ns + at.width_ns),
             ahead_ns: Interval::around(at.realtime_ns - at.raw_ns, at.width_ns),
             stated_ppb: Interval::at(self.kernel_ppb + self.steering.tick_adjustment_ppb),
-        })
+        };
+        self.steering.slew.measure(now, valid_ns(self.interval_ns))
     }
 
     fn at(&self, ms: i64) -> Moment {
@@ -86,7 +91,9 @@ impl Machine {
             rate_ppb: self.kernel_ppb,
             adjtime_left_us: self.adjtime_left_us,
         };
-        self.steering.rates_ppb(&tracking, Some(kernel), [&at, &at])
+        let max_gap_ns = valid_ns(self.interval_ns);
+        self.steering
+            .rates_ppb(&tracking, Some(kernel), [&at, &at], max_gap_ns)
     }
 }
 
@@ -295,8 +302,8 @@ fn a_compensation_for_the_temperature_counts_also_in_a_slew() {
 fn an_adjustment_that_the_kernel_hides_raises_each_rate() {
     let mut machine = Machine::new(-30_000);
     machine.steering = Steering::new(100_000);
-    machine.measure_slew(-20_000);
-    machine.measure_slew(-10_000);
+    machine.measure_slew(-2_000);
+    machine.measure_slew(-1_000);
     // The kernel's rate is 70 ppm, so that of UTC may be 70 or, by `-x`, 40 ppm.
     let reply = Reply {
         frequency_ppb: 30_000,
@@ -313,7 +320,7 @@ fn an_adjustment_that_the_kernel_hides_raises_each_rate() {
 fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
     let mut steering = Steering::default();
     let at = at_ms(0);
-    let rates = steering.rates_ppb(&tracking(), None, [&at, &at]);
+    let rates = steering.rates_ppb(&tracking(), None, [&at, &at], valid_ns(0));
     assert_eq!(rates, Interval::around(0, 500_000));
 }
 
@@ -391,11 +398,12 @@ fn a_slew_that_has_ended_counts_no_more() {
 /// slew by 200 ppm.
 fn measure_after_set(machine: &mut Machine, ms: i64) -> Rates {
     let at = machine.at(ms);
-    machine.steering.slew.measure(KernelPoll {
+    let now = KernelPoll {
         raw_ns: Interval::at(at.raw_ns),
         ahead_ns: Interval::at(at.realtime_ns - at.raw_ns + 200_000),
         stated_ppb: Interval::at(0),
-    })
+    };
+    machine.steering.slew.measure(now, valid_ns(0))
 }
 
 #[test]
@@ -410,15 +418,148 @@ fn a_step_of_the_clock_is_no_slew() {
     }
 }
 
+/// That poll sees -100 ppm, and the step as 200 ppm more.
 #[test]
-fn a_step_that_is_known_after_the_poll_is_no_slew() {
+fn a_step_that_is_known_after_the_poll_counts_as_a_slew_until_the_next_measurement() {
     let mut machine = Machine::slewed_by(-100_000, 0);
     machine.measure_slew(0);
     measure_after_set(&mut machine, 1_000);
     machine.steering.record_clock_set();
     let slew_ppb = measure_after_set(&mut machine, 1_001);
     assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
+    assert!(slew_ppb.max < 101_000, "{slew_ppb:?}");
+    let slew_ppb = measure_after_set(&mut machine, 2_001);
+    assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
     assert_eq!(slew_ppb.max, 0);
+}
+
+/// Symptom: after the clock was set, the slew before the last measurement counted, and readings
+/// missed UTC by a slew that had begun since.
+#[test]
+fn a_slew_that_began_shortly_before_a_step_counts_after_it() {
+    let mut machine = Machine::steered_by(0);
+    machine.measure_slew(0);
+    machine.slew_ppb = 100_000;
+    machine.measure_slew(1_000);
+    machine.steering.record_clock_set();
+    let slew_ppb = measure_after_set(&mut machine, 1_001);
+    assert!(have(slew_ppb, 100_000), "{slew_ppb:?}");
+}
+
+#[test]
+fn a_maker_says_that_a_step_is_no_slew() {
+    let mut machine = Machine::slewed_by(-100_000, 0);
+    machine.measure_slew(0);
+    let mut maker = ClaimMaker::default();
+    maker.sources.chronyd.steering = Some(core::mem::take(&mut machine.steering));
+    maker.record_clock_set();
+    machine.steering = maker.sources.chronyd.steering.unwrap();
+    let slew_ppb = measure_after_set(&mut machine, 1_000);
+    assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
+    assert_eq!(slew_ppb.max, 0);
+}
+
+/// The report of the maker's chronyd, all of whose replies are about one measurement.
+fn report_at(maker: &mut ClaimMaker, ms: i64) -> SourceAnswer {
+    let at = at_ms(ms);
+    let kernel = KernelSteering {
+        rate_ppb: 0,
+        adjtime_left_us: 0,
+    };
+    let chronyd = &mut maker.sources.chronyd;
+    chronyd.report(&tracking(), 0, Some(kernel), [&at, &at], valid_ns(0))
+}
+
+/// Symptom: a clock set or a resume in the first second made readings fail until chronyd measured
+/// again, after up to 1,024 s: the unknown slew counted as an unknown rate.
+#[test]
+fn a_clock_that_was_set_before_the_slew_is_known_is_believed_if_the_last_claim_agrees() {
+    let mut maker = ClaimMaker::default();
+    maker.sources.chronyd.steering = Some(Steering::default());
+    for ms in [0, 4] {
+        let report = report_at(&mut maker, ms);
+        assert_claims(&mut maker, &[(at_ms(ms), report, BY_CHRONYD)]);
+    }
+    maker.record_clock_set();
+    let report = report_at(&mut maker, 5);
+    assert!(report.unwrap().rates_ppb.width() > 2 * MAX_FREQUENCY_PPB);
+    assert_claims(&mut maker, &[(at_ms(5), report, BY_CHRONYD)]);
+}
+
+/// Symptom: after an hour without answers, the mean slew of that hour counted, and readings missed
+/// UTC by a slew that had begun in the last minute.
+#[test]
+fn after_a_gap_each_slew_by_adjtime_counts() {
+    let mut machine = Machine::steered_by(0);
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    let rates = machine.rates_ppb(3_600_000, WITHOUT_FREQUENCY);
+    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
+}
+
+#[test]
+fn after_a_gap_behind_a_step_each_slew_by_adjtime_counts() {
+    let mut machine = Machine::steered_by(0);
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    machine.steering.record_clock_set();
+    let rates = machine.rates_ppb(3_600_000, WITHOUT_FREQUENCY);
+    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
+}
+
+#[test]
+fn a_reply_that_is_lost_is_no_gap() {
+    for (interval_ns, period_ms) in [(0, 1_000), (10_000_000_000, 10_000)] {
+        let mut machine = Machine {
+            interval_ns,
+            ..Machine::new(0)
+        };
+        machine.rates_ppb(0, WITHOUT_FREQUENCY);
+        machine.rates_ppb(period_ms, WITHOUT_FREQUENCY);
+        machine.steering.forget();
+        let rates = machine.rates_ppb(3 * period_ms, WITHOUT_FREQUENCY);
+        assert_eq!(rates, Interval::at(0), "{period_ms}");
+    }
+}
+
+/// The kernel may have had any rate meanwhile.
+#[test]
+fn a_kernel_that_does_not_say_its_rate_ends_the_measurement() {
+    let mut machine = Machine::steered_by(0);
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    let at = machine.at(1_000);
+    let moments = [&at, &at];
+    machine
+        .steering
+        .rates_ppb(&tracking(), None, moments, valid_ns(0));
+    let rates = machine.rates_ppb(2_000, WITHOUT_FREQUENCY);
+    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
+}
+
+#[test]
+fn a_slew_is_awaited_until_it_was_measured_over_half_a_second() {
+    let mut machine = Machine::new(0);
+    let is_awaited = [0, 4, 12, 28, 60, 124, 252, 508, 1_508].map(|ms| {
+        machine.rates_ppb(ms, WITHOUT_FREQUENCY);
+        machine.steering.awaits_slew()
+    });
+    let expected = [true, true, true, true, true, true, true, false, false];
+    assert_eq!(is_awaited, expected);
+}
+
+#[test]
+fn a_slew_is_not_awaited_once_chronyd_has_shown_that_it_steers() {
+    let mut machine = Machine::new(20_000);
+    machine.rates_ppb(0, steers(0, 1));
+    assert!(machine.steering.awaits_slew());
+    assert_eq!(machine.rates_ppb(300, steers(300, 1)), STEERED);
+    assert!(!machine.steering.awaits_slew());
+}
+
+#[test]
+fn a_slew_is_not_awaited_where_the_kernel_does_not_say_its_rate() {
+    let mut steering = Steering::default();
+    let at = at_ms(0);
+    steering.rates_ppb(&tracking(), None, [&at, &at], valid_ns(0));
+    assert!(!steering.awaits_slew());
 }
 
 #[test]

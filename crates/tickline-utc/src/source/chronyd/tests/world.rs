@@ -7,7 +7,6 @@ use fastrand::Rng;
 use super::*;
 use crate::claim::Claim;
 use crate::claim_maker::tests::bounds_ns;
-use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::source::{KernelSource, SourceAnswers};
 use crate::sys::{KernelClock, KernelErrors, STA_UNSYNC};
 
@@ -190,6 +189,12 @@ impl World {
         }
         if does_another_steer {
             self.frequency = 1.0 - needed / (1.0 + self.by_another + self.by_adjtime);
+            // The program steps the clock, and chronyd notices. In a second, the step looks like a
+            // slew by adjtime(3).
+            if one_in(random, 20) {
+                self.realtime += one_of(random, [1e5, -2e5, 3e5]);
+                self.was_set = true;
+            }
             return self.change_rates();
         }
         self.frequency = 1.0 + self.adjustment - self.compensation - needed;
@@ -351,7 +356,8 @@ impl World {
             }
             let moments = [&before, &after];
             let kernel = KernelSteering::new(&kernel_clock, adjtime_left_us);
-            self.chronyd.report(&tracking, 0, Some(kernel), moments)
+            self.chronyd
+                .report(&tracking, 0, Some(kernel), moments, valid_ns(0))
         });
         if by_chronyd.is_none() {
             self.chronyd.forget();
