@@ -214,12 +214,7 @@ impl Steering {
 
     /// The rates that the kernel's clock may have by measurement, ppb, if the kernel states
     /// `stated_ppb`.
-    fn slewed_ppb(
-        &mut self,
-        observation: &Observation,
-        stated_ppb: i64,
-        max_gap_ns: i64,
-    ) -> Rates {
+    fn slewed_ppb(&mut self, observation: &Observation, stated_ppb: i64, max_gap_ns: i64) -> Rates {
         let stated_ppb = Interval::at(stated_ppb);
         let now = KernelPoll {
             raw_ns: observation.raw_ns,
