@@ -156,8 +156,8 @@ enum Ran {
     /// In the program that was started again, which has stored its own verdicts and errors: its
     /// exit code.
     Again(u8),
-    /// In the program that was started again, which has stored its own errors, and has ended
-    /// without an exit code: why.
+    /// In the program that was started again, which has ended without an exit code: why. A program
+    /// that a signal has ended has stored no error; its file of verdicts says how far it came.
     EndedWithoutCode(String),
 }
 

@@ -62,9 +62,9 @@ fn is_processor_with_stopping_hpet(document: &Document) -> bool {
 /// Linux 5.15 does not, unless `hpet=force` asks for it (`hpet_is_pc10_damaged` in
 /// `arch/x86/kernel/hpet.c`, commit 6e3cd95234dc, "x86/hpet: Use another crystalball to evaluate
 /// HPET usability"). Nor do the [`BACKPORTS`] (in 5.10.73 commit 825c00c2ee14); 4.19.211 of the
-/// same day still does. The release of a distribution's kernel need not state the
-/// stable version (Debian's 5.10.0-18-amd64 does not), and a distribution may have added the commit
-/// to any version (RHEL's 4.18).
+/// same day still does. The release of a distribution's kernel need not state the stable version
+/// (Debian's 5.10.0-18-amd64 does not), and a distribution may have added the commit to any version
+/// (RHEL's 4.18).
 fn uses_stopping_hpet(document: &Document) -> Option<bool> {
     if document.has_parameter("hpet=force") {
         return Some(true);
