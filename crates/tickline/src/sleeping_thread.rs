@@ -153,18 +153,19 @@ impl SleepingThread {
 }
 
 /// Waits until `flag` is stopped, for `timeout` at most. A signal ends a wait of the futex, not
-/// this one. As long as the clock stands still, as libfaketime's may, the waits of the futex count.
+/// this one. A wait of the futex in which the clock stands still, as libfaketime's may, counts by
+/// its length.
 fn await_stop(flag: &StoppableSleep, timeout: Duration, now_ns: impl Fn() -> i64) {
-    let start_ns = now_ns();
-    let (mut waited, mut slept) = (Duration::ZERO, Duration::ZERO);
+    let (mut waited, mut before_ns) = (Duration::ZERO, now_ns());
     while waited < timeout && flag.wait(PAUSE) != WakeCause::Stopped {
-        slept += PAUSE;
-        let elapsed_ns = now_ns().saturating_sub(start_ns).unsigned_abs();
-        waited = if elapsed_ns == 0 {
-            slept
-        } else {
-            Duration::from_nanos(elapsed_ns)
+        let now_ns = now_ns();
+        let elapsed_ns = now_ns.saturating_sub(before_ns).unsigned_abs();
+        let elapsed = match elapsed_ns {
+            0 => PAUSE,
+            _ => Duration::from_nanos(elapsed_ns),
         };
+        waited = waited.saturating_add(elapsed);
+        before_ns = now_ns;
     }
 }
 
@@ -193,6 +194,19 @@ mod tests {
     fn a_wait_under_a_clock_that_stands_still_has_an_end() {
         let never_stopped = StoppableSleep::plain();
         await_stop(&never_stopped, Duration::from_millis(3), || 7);
+        assert!(!never_stopped.is_stopped());
+    }
+
+    /// The symptom of the test above, under a clock that moved once after the beginning of the wait.
+    #[test]
+    fn a_wait_under_a_clock_that_stands_still_later_has_an_end() {
+        let never_stopped = StoppableSleep::plain();
+        let readings = std::cell::Cell::new(0);
+        let moves_once = || {
+            readings.set(readings.get() + 1);
+            readings.get().min(2)
+        };
+        await_stop(&never_stopped, Duration::from_millis(3), moves_once);
         assert!(!never_stopped.is_stopped());
     }
 

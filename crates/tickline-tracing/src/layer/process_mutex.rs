@@ -92,16 +92,23 @@ impl<T> ProcessMutex<T> {
     }
 
     /// Like [`lock`](Self::lock), for a lock that a thread may have for long, and with which a
-    /// filter may kill it. `None` also if `was_killed` says so of the thread that has the lock.
+    /// filter may kill it. `None` also if `was_killed` says so of the thread that has the lock. The
+    /// question may open a file, so it is asked each 100 ms.
     #[cfg(feature = "trace-file")]
     pub(crate) fn lock_unless(&self, was_killed: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
         self.lock_or(|| {
             loop {
-                let guard = self.try_lock();
-                if guard.is_some() || was_killed() {
-                    return guard;
+                for _ in 0..100 {
+                    let guard = self.try_lock();
+                    if guard.is_some() {
+                        return guard;
+                    }
+                    thread::sleep(Duration::from_millis(1));
                 }
-                thread::sleep(Duration::from_millis(1));
+                if was_killed() {
+                    // A holder that ended properly has released the lock by now.
+                    return self.try_lock();
+                }
             }
         })
     }
@@ -203,6 +210,20 @@ mod tests {
         let (sender, locked) = mpsc::channel();
         thread::spawn(move || sender.send(mutex.lock().is_some()));
         assert_eq!(locked.recv_timeout(Duration::from_secs(10)), Ok(true));
+    }
+
+    /// Symptom: no later panic wrote its trace. Cause: a thread that ended just after it had
+    /// released the lock counted as killed with it.
+    #[test]
+    #[cfg(feature = "trace-file")]
+    fn a_lock_whose_holder_has_released_it_and_ended_is_taken() {
+        let mutex = ProcessMutex::<()>::default();
+        let held = core::cell::Cell::new(mutex.lock());
+        let ends_properly = || {
+            drop(held.take());
+            true
+        };
+        assert!(mutex.lock_unless(ends_properly).is_some());
     }
 
     fn assert_waits_for_another_thread(mutex: &ProcessMutex<u32>) {

@@ -91,8 +91,9 @@ impl OnPanic {
         // Before the lock: these are system calls, too.
         let this_thread = ThreadLife::of_this_thread();
         let was_killed = || {
-            let writer = self.writer.lock().and_then(|writer| *writer);
-            writer.is_some_and(ThreadLife::has_ended)
+            let writer = self.writer();
+            // A thread that ended properly is not the writer any more; another one may be.
+            writer.is_some_and(ThreadLife::has_ended) && self.writer() == writer
         };
         let is_written = self.is_written.lock_unless(was_killed)?;
         self.set_writer(this_thread);
@@ -100,6 +101,10 @@ impl OnPanic {
             is_written,
             on_panic: self,
         })
+    }
+
+    fn writer(&self) -> Option<ThreadLife> {
+        self.writer.lock().and_then(|writer| *writer)
     }
 
     fn set_writer(&self, thread: Option<ThreadLife>) {

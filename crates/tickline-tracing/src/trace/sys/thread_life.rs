@@ -2,8 +2,12 @@
 //!
 //! A seccomp filter may kill one thread alone. That thread runs no more code, so the others must
 //! ask the kernel, which finds the CPU clocks of this process's threads only. Every filter must
-//! allow `clock_gettime`, so the question kills nobody. The crate `tickline` asks in the same way;
-//! its `sys/linux/thread_end.rs` names the options that were rejected.
+//! allow `clock_gettime`, so the question kills nobody, except about the process's first thread:
+//! the kernel has that thread's clock even after its end, and only `/proc/self/stat` tells. A
+//! filter may kill a thread that opens this file. Only the panic hook of a flight recorder asks
+//! about that thread, each 100 ms of a wait (`flight/on_panic.rs`); it opens files itself. The
+//! crate `tickline` asks in the same way; its `sys/linux/thread_end.rs` names the options that were
+//! rejected.
 //!
 //! The kernel may have given the number of a thread that has ended to a new thread of this process.
 //! The first one then seems to live until the new one ends, too.
@@ -18,7 +22,7 @@ mod linux {
     use crate::trace::sys::cpu_clock::CpuClock;
 
     /// A thread whose end can be seen.
-    #[derive(Debug, Clone, Copy)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct ThreadLife {
         thread: CpuClock,
         /// The clock of the process's first thread, which this process has even after that thread's
@@ -41,8 +45,8 @@ mod linux {
         }
 
         /// Whether the thread has ended; `false` in other processes than its own. The caller then
-        /// sees every store of the thread. May be asked in a signal handler, unless the thread is
-        /// the process's first one.
+        /// sees every store of the thread. Makes two system calls, and may be asked in a signal
+        /// handler, unless the thread is the process's first one: then it reads a file.
         pub(crate) fn has_ended(self) -> bool {
             if !self.is_of_this_process() {
                 return false;
@@ -112,7 +116,7 @@ mod linux {
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 mod other {
     /// On other systems nothing kills one thread alone.
-    #[derive(Debug, Clone, Copy)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum ThreadLife {}
 
     impl ThreadLife {
