@@ -345,7 +345,7 @@ mod tests {
         spans.lock_for_ever(FIRST);
         let (sender, changed) = mpsc::channel();
         thread::spawn(move || sender.send(spans.change(FIRST, |_| ())));
-        assert_eq!(changed.recv_timeout(Duration::from_secs(60)), Ok(None));
+        assert_eq!(changed.recv_timeout(Duration::from_secs(1_200)), Ok(None));
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl Flusher {
     }
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
-    /// reads the clock, and sleeps, while the writer's thread works. The call does not wake the
+    /// reads the clock, asks the kernel each 100 us whether the writer lives, and sleeps, while the
+    /// writer's thread works. It may change `errno`. The call does not wake the
     /// writer, which may notice the request only after
     /// [`flush_every`](crate::trace_file::TraceFileBuilder::flush_every). If the interrupted thread
     /// holds a lock that the writer needs, such as the allocator's, the result is
@@ -179,9 +180,9 @@ const KILLED: u64 = ENDED - 2;
 pub(super) const WAS_KILLED: &str =
     "the thread that writes the trace was killed, for example by a seccomp filter";
 
-/// How often a thread tries to take the lock of the error, 50 us apart: at least 0.2 s in all. A
-/// thread holds the lock for one line on standard error, which takes 100 ms at most.
-const TRIES_FOR_ERROR: u32 = 4_000;
+/// How often a thread tries to take the lock of the error, 50 us apart: at least 2 s in all. A
+/// thread holds the lock for one line on standard error.
+const TRIES_FOR_ERROR: u32 = 40_000;
 
 impl FlushRequests {
     /// Those of a trace with this writer, whose file has this path.
@@ -273,7 +274,8 @@ impl FlushRequests {
         path.map_or_else(String::new, |path| format!("{path:?}: "))
     }
 
-    /// `None` if another thread keeps the lock: it was killed while it wrote its line.
+    /// `None` if another thread keeps the lock: it was killed while it wrote its line, or standard
+    /// error takes nothing.
     fn lock_error(&self) -> Option<MutexGuard<'_, Option<String>>> {
         lock_with_retries(TRIES_FOR_ERROR, || match self.error.try_lock() {
             Ok(guard) => Some(guard),

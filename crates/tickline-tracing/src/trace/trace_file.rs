@@ -71,12 +71,14 @@
 //! [`Flusher::flush`] returns [`Flushed::Failed`] after the error. On Unix, the line is left out if
 //! standard error takes nothing for 100 ms, for example a full pipe that nobody reads. An error
 //! whose line was left out while the program runs is said when the guard is dropped. On other
-//! systems the writer waits for standard error.
+//! systems the writer waits for standard error, and a thread that drops the guard meanwhile waits
+//! for the writer, for at least 2 s.
 //!
 //! A seccomp filter may kill the writer's thread alone, at a system call of a write
 //! (`SECCOMP_RET_KILL_THREAD`). The trace has then ended, too. No line is written at once, because
 //! a filter may kill for that as well: the error is the result of `finish`, or the line of a guard
 //! that is dropped. Flushes return [`Flushed::Failed`], and no thread waits for room any more.
+//! Threads that have recorded before go on, and their records get lost.
 //!
 //! On Linux, a write beyond the limit on a file's size (`ulimit -f`) is such an error, because the
 //! writer's thread blocks all signals. On other Unix systems SIGXFSZ ends the process, unless the
@@ -118,8 +120,9 @@
 //! - at a record of a callsite that it has not recorded lately (it remembers up to 64): the lock of
 //!   the callsites' names;
 //! - at a record of a span: the span's lock. Another thread has it only while it works on the same
-//!   span. After 100 tries the waiting thread sleeps for 50 us at a time, and after 2 s it gives
-//!   the span up, because the other thread was probably killed, by a seccomp filter for example;
+//!   span. After 100 tries the waiting thread sleeps for 50 us at a time, and after at least 2 s it
+//!   gives the span up, because the other thread was probably killed, by a seccomp filter for
+//!   example;
 //! - at the beginning of a span, if the table of open spans must grow, and at each record of a span
 //!   that has no place in it: the table's locks;
 //! - at the end of a request's span, if the ring is full: the lock of the list of such ends.

@@ -31,7 +31,7 @@ pub(crate) struct RecordedSpan {
 #[derive(Debug, Default)]
 pub(crate) struct SharedSpan {
     numbers: Vec<(u64, u64)>,
-    /// The numbers of the spans from which it follows, each with its recorder.
+    /// For each recorder, the number of the last span from which it follows.
     causes: Vec<(u64, u64)>,
 }
 
@@ -41,13 +41,16 @@ impl SharedSpan {
     }
 
     /// Adds a span from which this one follows. Returns whether it is new, so that one layer alone
-    /// records it.
+    /// records it. The other layers of the recorder get the same call before the next one, so the
+    /// last span is enough.
     pub(crate) fn add_cause(&mut self, recorder: u64, number: u64) -> bool {
-        let cause = (recorder, number);
-        let is_new = !self.causes.contains(&cause);
-        if is_new {
-            self.causes.push(cause);
-        }
+        let mut causes = self.causes.iter_mut();
+        let Some(last) = causes.find(|(known, _)| *known == recorder) else {
+            self.causes.push((recorder, number));
+            return true;
+        };
+        let is_new = last.1 != number;
+        last.1 = number;
         is_new
     }
 
