@@ -122,10 +122,13 @@ impl<T> ProcessMutex<T> {
         if self.is_lost.load(Ordering::Relaxed) {
             return None;
         }
+        // The answer of `wait` is final.
         let guard = lock_with_retries(TRIES_OF_CHILD, || match self.try_lock() {
-            None if self.was_here() => wait(),
-            tried => tried,
+            None if self.was_here() => Some(wait()),
+            None => None,
+            locked => Some(locked),
         });
+        let guard = guard.flatten();
         // ORDERING: Relaxed for both, as above.
         if guard.is_none() {
             self.is_lost.store(true, Ordering::Relaxed);
