@@ -198,8 +198,8 @@ impl ClaimMaker {
     /// The time until the next poll of a thread whose clock has this interval, after `without_rate`
     /// polls in a row that began without the counter's rate, or ended without the kernel's slew.
     /// The first claims by the counter come as soon as possible, and claims get narrower as the
-    /// slew gets known. On a machine whose counter does not serve, the sources are asked a few times
-    /// more.
+    /// slew gets known. On a machine whose counter does not serve, the sources are asked a few
+    /// times more.
     pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
         match without_rate.checked_sub(1) {

@@ -75,7 +75,7 @@
 //! | the kernel changed its clocksource, and the reading does not use the counter | the claim ends |
 //! | a hypervisor stopped or moved the guest, without a VMClock | the source has measured again |
 //! | anything that happened before the thread was started | the source has noticed it |
-//! | a step of the OS clock by less than twice the uncertainty with which tickline last read that clock, and what the last claim has grown by | the source has noticed it |
+//! | a step of the OS clock by less than twice the uncertainty with which tickline last read that clock, plus the growth of the last claim | the source has noticed it |
 //! | any step of the OS clock, after the program has closed the thread's timer, or if the kernel has refused it | a claim contradicts the one before |
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, and ptpd sets

@@ -120,8 +120,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Asks all sources. `slopes` is the counter's rate, if it is known. What chronyd's replies have
-    /// shown of the kernel's clock counts for at most `max_gap_ns`. `moment` reads the clocks,
+    /// Asks all sources. `slopes` is the counter's rate, if it is known. What chronyd's replies
+    /// have shown of the kernel's clock counts for at most `max_gap_ns`. `moment` reads the clocks,
     /// `kernel_clock` asks the kernel, and `os` reads the steering and the monotonic time. Waits
     /// for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if meanwhile the clock was
     /// set, its steering changed, or the machine was suspended; or if there is no moment.

@@ -117,8 +117,8 @@ impl Steering {
     }
 
     /// The rates that UTC may have by a reply that came between two moments, when `kernel` was how
-    /// the kernel moved its clock; `None` if the kernel did not say. What was measured until a reply
-    /// more than `max_gap_ns` ago does not count.
+    /// the kernel moved its clock; `None` if the kernel did not say. What was measured until a
+    /// reply more than `max_gap_ns` ago does not count.
     pub(super) fn rates_ppb(
         &mut self,
         tracking: &Tracking,
@@ -147,7 +147,7 @@ impl Steering {
             lead_ns: ahead_ns.plus(correction_ns),
         };
         if kernel_ppb.is_none() {
-            // Which rates the kernel has had since the base, is unknown.
+            // It is unknown which rates the kernel has had since the base.
             self.slew = SlewMeter::default();
         }
         let slewed_ppb = kernel_ppb.map(|ppb| self.slewed_ppb(&observation, ppb, max_gap_ns));

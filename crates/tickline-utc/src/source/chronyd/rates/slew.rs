@@ -14,10 +14,10 @@
 //! The bound: if the slew is the same from the base to now, and each rate of the kernel was between
 //! two that it has stated, then the slew is in the result, widened by [`TICK_PPB`]. A slew that
 //! began or ended after the base counts in part. The rate that was measured is in the sum of the
-//! result and the rate that the kernel states now. A measurement beyond 500 ppm is
-//! none of adjtime(3): it does not count, and the last slew stays. Two events end a measurement,
-//! and nothing is known of the slew then: a time without polls, and a poll at which the kernel does
-//! not say its rate.
+//! result and the rate that the kernel states now. A measurement beyond 500 ppm is none of
+//! adjtime(3): it does not count, and the last slew stays. Two events end a measurement, and
+//! nothing is known of the slew then: a time without polls, and a poll at which the kernel does not
+//! say its rate.
 //!
 //! What it costs: a claim allows for the measured slew and for its error,
 //!
@@ -31,10 +31,10 @@
 //! in a second, to either side.
 //!
 //! The first claim allows for each slew that adjtime(3) makes. The next one replaces it 4 ms later,
-//! if the clocks can be read to 1 us. Until the slew is known for half a second, the time since the
-//! base doubles from poll to poll (`Polls::pause`). So a claim grows by about two widths until the
-//! next poll, and that of the first half second's end by four. Where chronyd has shown that it
-//! steers, nothing gets wider.
+//! if the clocks can be read to 1 us. Until the slew has been measured over half a second, the time
+//! since the base doubles from poll to poll (`Polls::pause`). So a claim grows by about two widths
+//! until the next poll. The claim of the last of these polls, at 508 ms, lasts for a second, and
+//! grows by four. Where chronyd has shown that it steers, nothing gets wider.
 
 use super::{ADJTIME_PPB, Rates, TICK_PPB, mean_rates_ppb};
 use crate::claim_maker::POLL_NS;
