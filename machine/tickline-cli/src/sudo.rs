@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::words::shell_word;
 
-const NAME: &str = "tickline";
+/// The usual name of this program.
+pub(crate) const NAME: &str = "tickline";
 
 /// The usual path of `sudo`. On Red Hat's systems it begins after [`LOCAL`].
 const FOLDERS: [&str; 6] = [
@@ -29,6 +30,14 @@ pub(crate) fn this_program() -> String {
         |_| NAME.to_owned(),
         |program| name(&program, &[&folders[..], &folders[LOCAL..]]),
     )
+}
+
+/// The command with `program` in place of the usual name, if `sudo` runs this program in it.
+pub(crate) fn with_program(command: &str, program: &str) -> String {
+    match command.strip_prefix("sudo tickline ") {
+        Some(arguments) => format!("sudo {program} {arguments}"),
+        None => command.to_owned(),
+    }
 }
 
 /// The name of `program`, if on each of these paths of `sudo` the first program of this name is
@@ -84,6 +93,13 @@ mod tests {
                 .iter()
                 .any(|folder| folder.starts_with("/usr/local/"))
         );
+    }
+
+    #[test]
+    fn a_command_that_does_not_run_this_program_by_sudo_stays_as_it_is() {
+        for command in ["tickline warp", "sudo dmesg", "sudo tickline-other who"] {
+            assert_eq!(with_program(command, "/a/tickline"), command);
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::openmetrics;
 use crate::output::{Destination, JsonOutput, line_to_stderr, to_stdout};
 use crate::progress::Progress;
 use crate::setup::{Setup, Shares};
+use crate::sudo;
 use crate::words::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
@@ -127,7 +128,7 @@ fn write(
         let (line, status) = check(document, &args.accept);
         (line, Exit::Plugin(status))
     } else {
-        (text::text(document), exit)
+        (text::text(document, &program(args)), exit)
     };
     if let Some(destination) = destinations.figures {
         let figures = openmetrics::text(document);
@@ -139,6 +140,15 @@ fn write(
     }
     destinations.document.emit(json, &output)?;
     Ok(exit)
+}
+
+/// The name by which `sudo` finds this program on the machine of the document. For another machine
+/// it is the usual name.
+fn program(args: &Doctor) -> String {
+    match &args.facts {
+        Some(_) => sudo::NAME.to_owned(),
+        None => sudo::this_program(),
+    }
 }
 
 impl PluginStatus {

@@ -11,6 +11,7 @@ use crate::document::{Block, Explanation};
 use crate::exit::Exit;
 use crate::output::{line_to_stderr, text_to_stdout};
 use crate::screen::{Screen, bold};
+use crate::sudo;
 use crate::words::plain;
 
 /// The most codes that a message names in its line. More are in columns below it.
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     let mut screen = Screen::for_stdout();
     match &args.code {
         Some(code) => {
-            if !explain(code, &mut screen) {
+            if !explain(code, &sudo::this_program(), &mut screen) {
                 return refuse(code);
             }
         }
@@ -104,8 +105,9 @@ fn near(word: &str) -> Vec<&'static str> {
     }
 }
 
-/// Explains each meaning of the code. Returns whether it has one.
-fn explain(code: &str, screen: &mut Screen) -> bool {
+/// Explains each meaning of the code. Returns whether it has one. `program` is the name by which
+/// `sudo` finds this program.
+fn explain(code: &str, program: &str, screen: &mut Screen) -> bool {
     let explanations = explanations();
     let finding = explanations.iter().find(|known| known.code == code);
     let mut others = glossary::all();
@@ -121,12 +123,12 @@ fn explain(code: &str, screen: &mut Screen) -> bool {
         }
         (Some(explanation), []) => {
             screen.line("");
-            explain_finding(explanation, screen);
+            explain_finding(explanation, program, screen);
         }
         _ => {
             if let Some(explanation) = finding {
                 screen.heading("Finding:");
-                explain_finding(explanation, screen);
+                explain_finding(explanation, program, screen);
             }
             for entry in others {
                 screen.heading(&format!("{}:", entry.kind));
@@ -137,7 +139,7 @@ fn explain(code: &str, screen: &mut Screen) -> bool {
     true
 }
 
-fn explain_finding(explanation: &Explanation, screen: &mut Screen) {
+fn explain_finding(explanation: &Explanation, program: &str, screen: &mut Screen) {
     screen.say("", &explanation.first());
     for block in explanation.more {
         screen.line("");
@@ -145,6 +147,7 @@ fn explain_finding(explanation: &Explanation, screen: &mut Screen) {
             Block::Prose(text) => screen.say("", text),
             Block::Commands(commands) => {
                 for command in *commands {
+                    let command = sudo::with_program(command, program);
                     screen.line(&format!("    {command}"));
                 }
             }
@@ -244,10 +247,15 @@ mod tests {
         );
     }
 
-    /// The text for a code, without styles.
+    /// The text for a code, without styles, if `sudo` finds the program by its usual name.
     fn explained(code: &str) -> String {
+        explained_with(code, sudo::NAME)
+    }
+
+    /// The text for a code, without styles, if `sudo` finds the program by this name.
+    fn explained_with(code: &str, program: &str) -> String {
         let mut screen = Screen::of(100);
-        assert!(explain(code, &mut screen), "{code}");
+        assert!(explain(code, program, &mut screen), "{code}");
         anstream::adapter::strip_str(&screen.text).to_string()
     }
 
@@ -275,6 +283,14 @@ mod tests {
             assert!(!text.ends_with("\n\n"), "{text:?}");
             assert!(!text.contains("\n\n\n"), "{text:?}");
         }
+    }
+
+    /// Symptom: "command not found" of the second command.
+    #[test]
+    fn a_command_is_run_by_the_name_by_which_sudo_finds_the_program() {
+        let text = explained_with("tsc_not_chosen", "/a/tickline");
+        let commands = "\n    tickline warp\n    sudo /a/tickline doctor --fix\n";
+        assert!(text.contains(commands), "{text}");
     }
 
     #[test]
@@ -311,7 +327,7 @@ mod tests {
     #[test]
     fn an_unknown_code_has_no_text() {
         let mut screen = Screen::of(100);
-        assert!(!explain("nonsense", &mut screen));
+        assert!(!explain("nonsense", sudo::NAME, &mut screen));
         assert_eq!(screen.text, "");
     }
 

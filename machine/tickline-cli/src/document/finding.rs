@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::explanation::Explained;
 use super::fix::{Fix, Place};
+use crate::sudo;
 
 tickline_core::named! {
     /// The severity of a finding, the most severe first.
@@ -111,8 +112,9 @@ impl Finding {
         self.fix.switch().is_some() && self.severity < Severity::Note
     }
 
-    /// The labels and texts below the finding's sentence, in text and HTML.
-    pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
+    /// The labels and texts below the finding's sentence, in text and HTML. `program` is the name
+    /// by which `sudo` finds this program on the machine of the finding.
+    pub(crate) fn details(&self, program: &str) -> Vec<(&'static str, Detail)> {
         let mut details = Vec::new();
         for text in &self.evidence {
             details.push(("seen", Detail::Text(text.clone())));
@@ -121,9 +123,11 @@ impl Finding {
             details.push(("fix", Detail::Text(text)));
         }
         if self.is_fixed_by_switch() {
-            let text = "or run `sudo tickline doctor --fix` (as root, where there is no sudo), \
-                        which prints these steps, and asks before it changes anything";
-            details.push(("fix", Detail::Text(text.to_owned())));
+            let text = format!(
+                "or run `sudo {program} doctor --fix` (as root, where there is no sudo), which \
+                 prints these steps, and asks before it changes anything"
+            );
+            details.push(("fix", Detail::Text(text)));
         }
         if let Some(steps) = self.fix.steps() {
             if steps.place == Place::Host {
@@ -142,6 +146,7 @@ impl Finding {
             details.push(("gain", Detail::Text(text)));
         }
         if let Some(command) = self.who {
+            let command = sudo::with_program(command, program);
             let text = format!("{command} (counts the calls of each program)");
             details.push(("who", Detail::Text(text)));
         }
@@ -175,13 +180,18 @@ mod tests {
         }
     }
 
-    /// The details as lines.
+    /// The details as lines, if `sudo` finds the program by its usual name.
     fn lines(finding: &Finding) -> Vec<String> {
+        lines_with(finding, sudo::NAME)
+    }
+
+    /// The details as lines, if `sudo` finds the program by this name.
+    fn lines_with(finding: &Finding, program: &str) -> Vec<String> {
         let line = |(label, detail)| match detail {
             Detail::Text(text) => format!("{label}: {text}"),
             Detail::Command(command) => format!("{label}$ {command}"),
         };
-        finding.details().into_iter().map(line).collect()
+        finding.details(program).into_iter().map(line).collect()
     }
 
     fn with_steps(place: Place) -> Finding {
@@ -214,6 +224,20 @@ mod tests {
         };
         assert!(names_it(Severity::Slow));
         assert!(!names_it(Severity::Note), "--fix ignores notes");
+    }
+
+    /// Symptom: "command not found" of a command that a text had told the user to run.
+    #[test]
+    fn a_command_has_the_name_by_which_sudo_finds_the_program() {
+        let switch = Fix::from("do it").with_switch("tsc", Some(Steps::default()));
+        let finding = Finding {
+            who: Some("sudo tickline who"),
+            ..finding(Severity::Slow, switch)
+        };
+        let lines = lines_with(&finding, "/a/tickline").join("\n");
+        for command in ["`sudo /a/tickline doctor --fix`", "sudo /a/tickline who ("] {
+            assert!(lines.contains(command), "no {command} in {lines}");
+        }
     }
 
     #[test]

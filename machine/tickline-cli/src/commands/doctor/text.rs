@@ -8,10 +8,12 @@ use crate::measure::served_by::ServedBy;
 use crate::screen::{BAD, SLOW, Screen};
 use crate::words::{figure, or_dash, plain};
 
-pub(super) fn text(document: &Document) -> String {
+/// The text about a document. `program` is the name by which `sudo` finds this program on the
+/// machine of the document.
+pub(super) fn text(document: &Document, program: &str) -> String {
     let mut screen = Screen::for_stdout();
     show_result(document, &mut screen);
-    findings(document, &mut screen);
+    findings(document, program, &mut screen);
     machine(document, &mut screen);
     per_cpu(document, &mut screen);
     clocks(document, &mut screen);
@@ -20,7 +22,7 @@ pub(super) fn text(document: &Document) -> String {
     screen.text
 }
 
-fn findings(document: &Document, screen: &mut Screen) {
+fn findings(document: &Document, program: &str, screen: &mut Screen) {
     let (notes, faults): (Vec<_>, Vec<_>) = document
         .findings()
         .iter()
@@ -30,7 +32,7 @@ fn findings(document: &Document, screen: &mut Screen) {
             screen.heading(title);
         }
         for finding in findings {
-            show(finding, screen);
+            show(finding, program, screen);
         }
     }
     if let Some(Finding { code, .. }) = document.findings().first() {
@@ -41,7 +43,7 @@ fn findings(document: &Document, screen: &mut Screen) {
     }
 }
 
-fn show(finding: &Finding, screen: &mut Screen) {
+fn show(finding: &Finding, program: &str, screen: &mut Screen) {
     let first = format!("  {:<6} ", finding.severity.code());
     let text = format!("{} [{}]", finding.what, finding.code);
     match finding.severity {
@@ -49,7 +51,7 @@ fn show(finding: &Finding, screen: &mut Screen) {
         Severity::Slow | Severity::Unsure => screen.say_painted(&first, &text, first.len(), SLOW),
         Severity::Note => screen.say(&first, &text),
     }
-    for (name, detail) in finding.details() {
+    for (name, detail) in finding.details(program) {
         let label = format!("         {:<5} ", format!("{name}:"));
         match detail {
             Detail::Text(text) => screen.say(&label, &text),
@@ -155,6 +157,12 @@ mod tests {
     use crate::commands::report::example;
     use crate::document::{Fix, GateRow, Steps};
     use crate::measure::calls::{self, Call};
+    use crate::sudo;
+
+    /// The text about a document, if `sudo` finds the program by its usual name.
+    fn text(document: &Document) -> String {
+        super::text(document, sudo::NAME)
+    }
 
     /// The text about a document with findings of these severities, whose sentences are their
     /// names.

@@ -15,6 +15,7 @@ use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
+use crate::sudo;
 use crate::words::{UNKNOWN, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -105,6 +106,7 @@ fn findings(found: &[Finding]) -> Markup {
     let none = !found
         .iter()
         .any(|finding| finding.severity < Severity::Note);
+    let program = sudo::this_program();
     html! {
         section.findings {
             h2 { @if none { "Worth knowing" } @else { "Findings" } }
@@ -115,7 +117,7 @@ fn findings(found: &[Finding]) -> Markup {
                 article class=(finding.severity.code()) {
                     h3 { span.severity { (finding.severity.code()) } " " (finding.what) " " span.quiet { "[" (finding.code) "]" } }
                     dl {
-                        @for (name, detail) in finding.details() {
+                        @for (name, detail) in finding.details(&program) {
                             dt { (name) }
                             @match detail {
                                 Detail::Text(text) => dd { (text) },
