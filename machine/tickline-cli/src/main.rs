@@ -16,6 +16,7 @@
 //! | `words`, `float`, `cpu_list` | figures and names in words; conversions; lists of CPUs |
 //! | `clocksources`, `utc_unknown` | what clocksources' names say; why UTC is unknown |
 //! | `exit`, `signal` | exit codes; signal handlers |
+//! | `sudo` | the name by which `sudo` finds this program |
 
 #![deny(unsafe_code)]
 
@@ -43,6 +44,7 @@ mod sudo;
 mod utc_unknown;
 mod words;
 
+use std::ffi::OsStr;
 use std::io;
 use std::process::ExitCode;
 
@@ -99,18 +101,17 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, or an error of the command line. Two commands have a code of their own for such an
-/// error, because the usual 2 would mislead: with `--check` it means critical to a monitoring
+/// error, because the usual 2 would mislead: of `doctor --check` it means critical to a monitoring
 /// system, and of `serve`, that another start may help.
 fn refused(error: &clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let is_command = |command: &str| words.first().is_some_and(|word| word == command);
+    let first = words.first().cloned().unwrap_or_default();
     #[cfg(target_os = "linux")]
-    if error.use_stderr() && is_command("serve") {
+    if error.use_stderr() && first == "serve" {
         error.print().ok();
         return ExitCode::from(Exit::Permanent.code());
     }
-    // After `run`, the words may be those of another program.
-    if error.use_stderr() && !is_command("run") && words.iter().any(|word| word == "--check") {
+    if error.use_stderr() && words.iter().any(|word| word == "--check") && may_be_doctor(&first) {
         return ExitCode::from(doctor::unknown(error).code());
     }
     if error.use_stderr() {
@@ -119,6 +120,14 @@ fn refused(error: &clap::Error) -> ExitCode {
     // Help and version: clap's own `exit` does not notice that they could not be written.
     let printed = output::text_to_stdout(&error.render().ansi().to_string());
     finish(printed.map(|()| Exit::Success))
+}
+
+/// Whether a command line with this first word may be meant for the doctor: it is no other command.
+/// It may be an option, if the command was left out, or a misspelt `doctor`.
+fn may_be_doctor(first: &OsStr) -> bool {
+    let mut program = Args::parser();
+    program.build();
+    first == "doctor" || program.find_subcommand(first).is_none()
 }
 
 /// Prints the message of an error. Returns the exit code.

@@ -125,6 +125,14 @@ fn no_option_that_users_guess_is_recommended() {
     }
 }
 
+/// Symptom: `tickline bench --check` printed a monitoring plugin's line, and exited with 3.
+#[test]
+fn another_command_than_the_doctor_refuses_a_check() {
+    for line in ["bench --check", "report --check", "compare --check a b"] {
+        assert_refused(&[(line, &["unexpected argument '--check' found"])]);
+    }
+}
+
 #[test]
 fn a_wait_needs_its_limit() {
     assert_refused(&[("wait", &["--max-error <TIME>"])]);
