@@ -25,7 +25,7 @@ mod vmclock;
 
 pub(crate) use judge_health::level;
 
-use crate::document::{Document, Explained, Explanation, Finding, Health, Severity};
+use crate::document::{Document, Explained, Explanation, Finding, Health, Level, Severity};
 
 /// A rule: makes a finding from facts, or none.
 type Rule = fn(&Document) -> Option<Finding>;
@@ -88,18 +88,30 @@ pub(crate) fn findings(document: &Document) -> Vec<Finding> {
     findings
 }
 
-/// The rules about whether Unix time is near UTC.
+/// The rules about whether Unix time is near UTC. Their findings are unsure, or notes.
 const NEAR_UTC_RULES: &[Rule] = &[
     unix_time::ntp_unsynchronised,
     unix_time::utc_error_large,
     unix_time::utc_unproven,
 ];
 
-/// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It
-/// leaves out findings about the clock's rate, and about what will happen.
-pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
+/// Why Unix time is not known to be within `--max-error` of UTC.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotNearUtc {
+    /// The level that the doctor gives to this state, if it finds nothing else.
+    pub(crate) level: Level,
+    /// The reason in words, without a full stop.
+    pub(crate) why: String,
+}
+
+/// Why Unix time is not known to be within `--max-error` of UTC; `None` if it is. It leaves out
+/// findings about the clock's rate, and about what will happen.
+pub(crate) fn why_not_near_utc(document: &Document) -> Option<NotNearUtc> {
     if let Some(off) = document.off_in_words() {
-        return Some(off);
+        return Some(NotNearUtc {
+            level: Level::Wrong,
+            why: off,
+        });
     }
     let is_fault = |finding: &Finding| finding.severity != Severity::Note;
     let fault = NEAR_UTC_RULES
@@ -107,12 +119,18 @@ pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
         .filter_map(|rule| rule(document))
         .find(is_fault);
     if let Some(finding) = fault {
-        return Some(finding.what);
+        return Some(NotNearUtc {
+            level: Level::Unsure,
+            why: finding.what,
+        });
     }
     if document.utc_bound().is_some() {
         return None;
     }
-    Some("the kernel's NTP state can't be read, and no source of UTC has answered".to_owned())
+    Some(NotNearUtc {
+        level: Level::Unknown,
+        why: "the kernel's NTP state can't be read, and no source of UTC has answered".to_owned(),
+    })
 }
 
 impl Document {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::args;
-use crate::diagnose::why_not_near_utc;
+use crate::diagnose::{NotNearUtc, why_not_near_utc};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::float::signed_f64;
@@ -36,17 +36,17 @@ pub(crate) fn run(args: &args::Wait) -> io::Result<Exit> {
     loop {
         let document = Document::of_unix_time(max_error_ns);
         let waited = start.elapsed();
-        let Some(why) = why_not_near_utc(&document) else {
+        let Some(found) = why_not_near_utc(&document) else {
             let claim = document.utc_bound_in_words().unwrap_or_default();
             text_to_stdout(&format!("{}\n", plain(&texts.success(waited, &claim))))?;
             return Ok(Exit::Success);
         };
         let Some(left) = timeout.checked_sub(waited) else {
             standstill::check(admitted_counter().ok())?;
-            text_to_stdout(&format!("{}\n", plain(&texts.failure(&why))))?;
+            text_to_stdout(&format!("{}\n", plain(&texts.failure(&found))))?;
             return Ok(Exit::Negative);
         };
-        if let Some(text) = texts.waiting(waited, &why) {
+        if let Some(text) = texts.waiting(waited, &found.why) {
             line_to_stderr(&plain(&text));
         }
         thread::sleep(PAUSE.min(left));
@@ -92,11 +92,14 @@ impl Texts {
         format!("OK: {claim} (limit {limit}, waited {waited}).")
     }
 
-    fn failure(&self, why: &str) -> String {
+    /// The last line, which begins with the doctor's word for the level.
+    fn failure(&self, found: &NotNearUtc) -> String {
+        let NotNearUtc { level, why } = found;
         let Self { limit, .. } = self;
+        let word = level.word();
         let timeout = span(self.timeout);
         format!(
-            "NOT KNOWN RIGHT: Unix time is not known to be within {limit} of UTC after {timeout}: {why}."
+            "{word}: Unix time is not known to be within {limit} of UTC after {timeout}: {why}."
         )
     }
 }
@@ -109,6 +112,7 @@ fn span(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Level;
 
     fn texts() -> Texts {
         Texts::new(250_000_000, Duration::from_secs(60))
@@ -141,6 +145,12 @@ mod tests {
         assert!(texts.waiting(QUIET, "b").is_some());
     }
 
+    /// The last text after the timeout.
+    fn failure(level: Level, why: &str) -> String {
+        let why = why.to_owned();
+        texts().failure(&NotNearUtc { level, why })
+    }
+
     #[test]
     fn the_last_text_has_the_figures_and_the_limits() {
         let claim = "Unix time is within 12 ms of UTC, as chronyd claims";
@@ -149,9 +159,22 @@ mod tests {
             "OK: Unix time is within 12 ms of UTC, as chronyd claims (limit 250 ms, waited 3 s)."
         );
         assert_eq!(
-            texts().failure("Unix time is off by 2 s"),
-            "NOT KNOWN RIGHT: Unix time is not known to be within 250 ms of UTC after 60 s: Unix \
-             time is off by 2 s."
+            failure(Level::Unsure, "no NTP daemon keeps Unix time near UTC"),
+            "NOT KNOWN RIGHT: Unix time is not known to be within 250 ms of UTC after 60 s: no \
+             NTP daemon keeps Unix time near UTC."
         );
+    }
+
+    /// Symptom: "NOT KNOWN RIGHT" of a clock that was known to be off by 2 s.
+    #[test]
+    fn the_last_text_after_the_timeout_begins_with_the_doctors_word() {
+        for (level, word) in [
+            (Level::Wrong, "WRONG: "),
+            (Level::Unsure, "NOT KNOWN RIGHT: "),
+            (Level::Unknown, "UNKNOWN: "),
+        ] {
+            let text = failure(level, "Unix time is off by 2 s");
+            assert!(text.starts_with(word), "{text}");
+        }
     }
 }

@@ -26,6 +26,16 @@ tickline_core::named! {
     }
 }
 
+impl Level {
+    /// The word with which a text begins that does not say what the time costs.
+    pub(crate) fn word(self) -> String {
+        match self {
+            Self::Unsure => "NOT KNOWN RIGHT".to_owned(),
+            level => level.code().to_uppercase(),
+        }
+    }
+}
+
 /// The state of the machine's clocks, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -60,10 +70,11 @@ impl Health {
         let is_unsure = findings
             .iter()
             .any(|finding| finding.severity == Severity::Unsure);
+        let word = self.level.word();
         let level = match self.level {
-            Level::Unsure => "FAST, NOT KNOWN RIGHT".to_owned(),
-            Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
-            level => level.code().to_uppercase(),
+            Level::Unsure => format!("FAST, {word}"),
+            Level::Slow if is_unsure => format!("{word}, {}", Level::Unsure.word()),
+            _ => word,
         };
         let sentence = format!("{level}: {}.", self.text);
         match self.finding(findings) {

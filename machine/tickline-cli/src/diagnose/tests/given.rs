@@ -1,7 +1,7 @@
 //! A good machine, and the words to change it and to check its findings.
 
-use super::super::{explanations, findings, why_not_near_utc};
-use crate::document::{ClockStatus, Document, Explained, Finding, Place};
+use super::super::{NotNearUtc, explanations, findings, why_not_near_utc};
+use crate::document::{ClockStatus, Document, Explained, Finding, Level, Place};
 use crate::machine::{Cpuid, Hypervisor, Machine, Ntp};
 use crate::measure::calls::{GETPPID, MONOTONIC, MONOTONIC_COARSE, SYSTEM_CALL};
 use crate::measure::costs::CostRow;
@@ -145,7 +145,7 @@ fn text(text: &str) -> Option<String> {
 
 impl Given {
     /// Why `tickline wait` goes on to wait.
-    pub(super) fn why_not_near_utc(&self) -> Option<String> {
+    pub(super) fn why_not_near_utc(&self) -> Option<NotNearUtc> {
         why_not_near_utc(&self.0)
     }
 
@@ -321,6 +321,12 @@ impl Given {
             );
         }
         findings
+    }
+
+    /// The level that the doctor gives to the machine.
+    pub(super) fn level(mut self) -> Level {
+        self.0.add_diagnosis();
+        self.0.health.expect("a diagnosis").level
     }
 
     /// The sentence about the machine.

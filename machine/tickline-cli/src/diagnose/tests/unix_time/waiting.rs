@@ -2,13 +2,12 @@
 
 use super::*;
 
-/// Checks that `tickline wait` goes on to wait, for this reason.
+/// Checks that `tickline wait` goes on to wait, for this reason, with the level of the doctor.
+#[track_caller]
 fn assert_waits(machine: Given, why: &str) {
-    let found = machine.why_not_near_utc();
-    assert!(
-        found.as_deref().is_some_and(|found| found.contains(why)),
-        "{found:?}"
-    );
+    let found = machine.why_not_near_utc().expect("a reason to wait");
+    assert!(found.why.contains(why), "{found:?}");
+    assert_eq!(machine.level(), found.level);
 }
 
 #[test]
