@@ -204,8 +204,10 @@ pub(crate) struct Report {
     pub(crate) duration: Duration,
 
     /// Writes the report to FILE (`-`: standard output)
-    #[arg(long = "out", value_name = "FILE")]
-    pub(crate) out: PathBuf,
+    ///
+    /// Without this option the report goes to standard output, unless that is a terminal.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Explains a finding by its code, such as tsc_skew
@@ -223,7 +225,7 @@ pub(crate) struct Explain {
     pub(crate) all: bool,
 }
 
-/// Runs a program with the clock of `tickline serve`
+/// Runs a program with the clock of `tickline serve` (Linux x86_64)
 ///
 /// The program, and the dynamic programs that it starts, get their time from the served page
 /// instead of by slow system calls. The program is not changed, and need not be linked with a
@@ -361,7 +363,7 @@ pub(crate) struct Watch {
     pub(crate) cpus: Option<BTreeSet<u32>>,
 }
 
-/// Counts the system calls that read a clock, by process
+/// Counts the system calls that read a clock, by process (Linux)
 ///
 /// It shows how often each process makes them, and what they cost now and after the fix. It counts
 /// at the kernel's tracepoints, which needs root. Where it can't count, it prints other commands to
@@ -433,7 +435,7 @@ pub(crate) struct NamedPage {
     /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for
     /// others. The action status takes the first of these that serves a line, or else has a server,
     /// or else exists.
-    #[arg(long = "page", value_name = "PATH")]
+    #[arg(long = "page", value_name = "FILE")]
     path: Option<PathBuf>,
 }
 

@@ -13,7 +13,7 @@ mod closed_stdout;
 mod descriptor;
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -271,6 +271,26 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
         .map(Path::new)
         .contains(&path)
+}
+
+/// The path of `--out`, or else standard output. `content` is what goes there, in words, and
+/// `example` a name for its file.
+///
+/// # Errors
+///
+/// If it would go to a terminal without `--out`.
+pub(crate) fn out_or_stdout<'a>(
+    out: Option<&'a Path>,
+    content: &str,
+    example: &str,
+) -> io::Result<&'a Path> {
+    match out {
+        Some(path) => Ok(path),
+        None if io::stdout().is_terminal() => Err(io::Error::other(format!(
+            "the {content} would go to this terminal: name a file, such as --out {example}"
+        ))),
+        None => Ok(Path::new("-")),
+    }
 }
 
 /// Whether a path ends as that of a folder does: `new/` or `new/.`.

@@ -226,7 +226,7 @@ pub(crate) const REPORT: &[Section] = &[
         "Examples",
         "  tickline report --out clocks.html
   tickline report --duration 60s --out clocks.html --json clocks.json
-  ssh host tickline report --out - > host.html",
+  ssh host tickline report > host.html",
     ),
 ];
 
@@ -287,7 +287,7 @@ A server that starts again continues in the same page. The action on starts no s
   may write to either. So a page of root serves all programs, and a page of another user serves only
   the programs of that user. In a container that has users of its own, mount the page read-only.
   The page stays one file for as long as the machine runs: do not delete it while programs read it.
-  Only the owner and root may open the lock, PATH.lock.",
+  Only the owner and root may open the lock, FILE.lock.",
     ),
     Section::new(
         "Environment",

@@ -1,24 +1,18 @@
 //! `tickline flight FILE`: converts the file of a process's flight recorder into a trace.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::io;
 
 use tickline_tracing::flight;
 use tickline_tracing::trace_file::TraceFormat;
 
 use crate::args::Flight;
 use crate::exit::Exit;
-use crate::output::{Destination, line_to_stderr, to_stdout};
+use crate::output::{Destination, line_to_stderr, out_or_stdout, to_stdout};
 use crate::words::with_path;
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
-    if args.out.is_none() && io::stdout().is_terminal() {
-        return Err(io::Error::other(
-            "the trace would go to this terminal: name a file, such as --out trace.json",
-        ));
-    }
-    let out = args.out.as_deref().unwrap_or(Path::new("-"));
+    let out = out_or_stdout(args.out.as_deref(), "trace", "trace.json")?;
     let destination = Destination::find(out)?;
     if destination.is_at(&args.file) {
         let error =

@@ -12,15 +12,16 @@ use crate::args::Report;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Destination, JsonOutput};
+use crate::output::{Destination, JsonOutput, out_or_stdout};
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::{Setup, Shares};
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
+    let out = out_or_stdout(args.out.as_deref(), "report", "clocks.html")?;
     let setup = Setup::start()?;
     let output = JsonOutput::open(&args.json)?;
-    let destination = output.find_second("--out", &args.out)?.tried()?;
+    let destination = output.find_second("--out", out)?.tried()?;
     let progress = Progress::new();
     let ends = Shares {
         tracked: 0.4,

@@ -194,7 +194,6 @@ fn an_unknown_or_missing_word_is_refused_with_the_known_ones() {
     assert_refused(&[
         ("--nonsense", &["--nonsense"]),
         ("--json=", &["a value is required for '--json <FILE>'"]),
-        ("report", &["--out"]),
         ("report --out=", &["a value is required for '--out <FILE>'"]),
         ("explain tsc_skwe", &["did you mean tsc_skew?"]),
         (
@@ -259,6 +258,7 @@ fn two_outputs_to_one_place_are_refused() {
         "watch --csv - --json -",
         "watch --csv - --json /dev/stdout",
         "watch --duration 3600s --csv x --json ./x",
+        "report --duration 3600s --json -",
         "report --duration 3600s --out - --json -",
         "report --duration 3600s --out - --json /dev/stdout",
         "report --duration 3600s --out /dev/stdout --json -",

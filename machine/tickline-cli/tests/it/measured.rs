@@ -484,11 +484,10 @@ fn a_cost_is_rounded_in_one_way() {
     }
 }
 
+/// Symptom: without `--out` the report was refused, and a trace of `flight` was not.
 #[test]
-fn a_report_on_standard_output_is_the_page_alone() {
-    let output = tickline(&["report", "--duration", "1s", "--out", "-"])
-        .output()
-        .unwrap();
+fn a_report_without_a_file_is_the_page_alone_on_standard_output() {
+    let output = tickline(&["report", "--duration", "1s"]).output().unwrap();
     code(&output);
     let page = text(&output.stdout);
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");

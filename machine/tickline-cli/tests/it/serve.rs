@@ -482,7 +482,7 @@ fn a_user_without_rights_serves_that_users_programs() {
             .output()
             .unwrap()
     };
-    assert_fails(&elsewhere(&["serve"]), 78, "--page PATH");
+    assert_fails(&elsewhere(&["serve"]), 78, "--page FILE");
     // Symptom: a user saw nothing of the page that root serves.
     assert_fails(
         &elsewhere(&["serve", "status"]),

@@ -220,6 +220,14 @@ fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {
     }
 }
 
+#[test]
+fn report_refuses_to_write_a_page_to_a_terminal() {
+    let (shown, code) = shown_with_code(100, &["report", "--duration", "3600s"], &[]);
+    assert_eq!(code, 2, "{shown}");
+    let says = "the report would go to this terminal: name a file, such as --out clocks.html";
+    assert!(shown.contains(says), "no {says} in {shown}");
+}
+
 /// Symptom: 260 KB of JSON on the terminal.
 #[test]
 fn flight_refuses_to_write_a_trace_to_a_terminal() {

@@ -144,7 +144,7 @@ pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
         .map(PathBuf::from)
         .filter(|folder| folder.is_absolute());
     let unset =
-        "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH";
+        "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page FILE";
     let folder = folder.ok_or_else(|| io::Error::other(unset))?;
     Ok(folder.join(name))
 }
