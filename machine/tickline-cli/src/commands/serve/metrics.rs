@@ -73,17 +73,17 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
         span(
             "tickline_page_lead_seconds",
             "How far readings of monotonic time may be above the OS clock.",
-            |report| report.lead_ns,
+            |report| report.lead_limit_ns,
         ),
         span(
             "tickline_page_unix_lead_seconds",
             "How far readings of Unix time may be above the OS clock.",
-            |report| report.unix_lead_ns,
+            |report| report.unix_lead_limit_ns,
         ),
         span(
             "tickline_page_ahead_seconds",
             "How far the page's line is above the OS clock now.",
-            |report| report.ahead_ns,
+            |report| report.lead_now_ns,
         ),
         Gauge::labelled(
             "tickline_page_processes",

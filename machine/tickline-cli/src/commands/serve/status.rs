@@ -65,11 +65,14 @@ pub(crate) struct PageReport {
     pub(super) lease_left_ns: Option<i64>,
     /// How far readings are above the OS clock at most, at its present rate, ns; null in the phase
     /// `doubted`.
-    pub(super) lead_ns: Option<i64>,
+    #[serde(rename = "lead_ns")]
+    pub(super) lead_limit_ns: Option<i64>,
     /// The same for readings of Unix time, ns.
-    pub(super) unix_lead_ns: Option<i64>,
+    #[serde(rename = "unix_lead_ns")]
+    pub(super) unix_lead_limit_ns: Option<i64>,
     /// How far the line is above the OS clock now, ns: at least this.
-    pub(super) ahead_ns: Option<i64>,
+    #[serde(rename = "ahead_ns")]
+    pub(super) lead_now_ns: Option<i64>,
     /// The kernel's correction of the rate of its clock, ppb.
     rate_ppb: Option<i64>,
     /// The processes that have the page mapped.
@@ -271,9 +274,9 @@ impl PageReport {
             age_ns: snapshot.age_ns,
             lease_ns: snapshot.lease_ns,
             lease_left_ns: snapshot.lease_left_ns,
-            lead_ns: largest_lead_ns(snapshot.lead_ns, lead.as_ref(), &snapshot),
-            unix_lead_ns: largest_lead_ns(snapshot.unix_lead_ns, lead.as_ref(), &snapshot),
-            ahead_ns: lead.map(|lead| lead.least_ns()),
+            lead_limit_ns: lead_limit_ns(snapshot.lead_ns, lead.as_ref(), &snapshot),
+            unix_lead_limit_ns: lead_limit_ns(snapshot.unix_lead_ns, lead.as_ref(), &snapshot),
+            lead_now_ns: lead.map(|lead| lead.least_ns()),
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers: mappings.readers,
             readers_unknown: mappings.unreadable,
@@ -307,7 +310,7 @@ fn readable_counter() -> io::Result<HardwareCounter> {
 /// How far readings are above the OS clock at most, ns: what the page states, and what `lead`
 /// proves beyond it. `None` if the page states nothing, or if its line is doubted: the OS clock has
 /// then left the line, and the lead has no known limit.
-fn largest_lead_ns(
+fn lead_limit_ns(
     stated_ns: Option<i64>,
     lead: Option<&LineLead>,
     snapshot: &PageSnapshot,

@@ -68,25 +68,26 @@ impl PageReport {
 
     /// Says how far the line may be above the OS clock, and where it is now.
     fn say_lead(&self, screen: &mut Screen) {
-        if let Some(lead_ns) = self.lead_ns
+        if let Some(limit_ns) = self.lead_limit_ns
             && self.serving
         {
-            let unix = match self.unix_lead_ns {
+            let unix = match self.unix_lead_limit_ns {
                 Some(unix_ns) => format!("Unix time at most {unix_ns} ns"),
                 None => "Unix time comes from the OS".to_owned(),
             };
             say(
                 screen,
                 "lead",
-                &format!("at most {lead_ns} ns above the OS clock; {unix}"),
+                &format!("at most {limit_ns} ns above the OS clock; {unix}"),
             );
         }
-        if let Some(ahead_ns) = self.ahead_ns {
-            let side = if ahead_ns < 0 { "below" } else { "above" };
+        if let Some(now_ns) = self.lead_now_ns {
+            let side = if now_ns < 0 { "below" } else { "above" };
+            let distance_ns = now_ns.unsigned_abs();
             say(
                 screen,
                 "now",
-                &format!("{} ns {side} it", ahead_ns.unsigned_abs()),
+                &format!("{distance_ns} ns {side} the OS clock"),
             );
         }
     }

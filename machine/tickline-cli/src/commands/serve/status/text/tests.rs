@@ -25,7 +25,7 @@ fn the_text_of_a_served_page_has_its_server_lease_and_lead() {
          phase published: programs take the time from the page \
          lease 2.000 s; in use for 1.500 s; all leases end in 0.500 s \
          lead at most 120 ns above the OS clock; Unix time at most 140 ns \
-         now 15 ns above it \
+         now 15 ns above the OS clock \
          readers 0"
     );
 }
@@ -52,7 +52,7 @@ fn a_page_that_is_not_served_has_no_lead() {
 #[test]
 fn unix_time_without_a_lead_comes_from_the_os() {
     let without = PageReport {
-        unix_lead_ns: None,
+        unix_lead_limit_ns: None,
         ..report()
     };
     assert_says(
@@ -63,13 +63,13 @@ fn unix_time_without_a_lead_comes_from_the_os() {
 
 #[test]
 fn a_line_is_below_or_above_the_os_clock_now() {
-    for (ahead_ns, expected) in [
-        (-15, "now 15 ns below it"),
-        (0, "now 0 ns above it"),
-        (15, "now 15 ns above it"),
+    for (now_ns, expected) in [
+        (-15, "now 15 ns below the OS clock"),
+        (0, "now 0 ns above the OS clock"),
+        (15, "now 15 ns above the OS clock"),
     ] {
         let report = PageReport {
-            ahead_ns: Some(ahead_ns),
+            lead_now_ns: Some(now_ns),
             ..report()
         };
         assert_says(&report, expected);
