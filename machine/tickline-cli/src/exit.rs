@@ -3,8 +3,7 @@
 /// How the program ends; the texts in `args/help.rs` explain it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The command worked, and the answer is yes: no clock was found slow or wrong and tickline
-    /// reads the counter, the counters are synchronised, or the documents agree.
+    /// The command worked, without an answer for which another value stands.
     Success,
     /// The command worked, and the answer is no:
     ///
@@ -13,7 +12,11 @@ pub(crate) enum Exit {
     /// - Counters are unsynchronised.
     /// - Costs or documents differ.
     /// - Calls can't be counted.
-    /// - `--fix` has changed nothing.
+    /// - `--fix` has changed nothing, or has undone its change.
+    /// - At the timeout of `wait`, Unix time is not known to be near UTC.
+    /// - The trace of `flight` lacks records.
+    /// - The page of `serve status` serves no line.
+    /// - This program's own child can't block system calls (`served_by.rs`).
     Negative,
     /// An error.
     Error,

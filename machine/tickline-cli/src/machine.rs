@@ -153,8 +153,9 @@ pub(crate) struct TimeNamespace {
 }
 
 impl Machine {
-    /// Collects all facts except `counter_readable`, which this program may have changed since its
-    /// start (`setup.rs`).
+    /// Collects all facts but two, which `Setup::document` adds: `counter_readable`, which this
+    /// program may have changed since its start, and `clock_gettime_skew_ppb`, whose measurement
+    /// takes a while.
     pub(crate) fn read(status: &Status) -> Self {
         let system = system::facts();
         let log = system.kernel_log.as_ref().map(|log| log.join("\n"));

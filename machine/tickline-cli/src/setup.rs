@@ -93,13 +93,13 @@ impl Setup {
     /// the clocks, and collects the facts. The caller makes the findings, because it may measure
     /// more before.
     ///
-    /// # Errors
-    ///
-    /// As [`Setup::document`].
-    ///
     /// The comparison of the CPUs' counters must have ended, or two runs would have two results.
     /// Then the tracking comes first. It gives the clock's thread time to settle, so the costs are
     /// the costs of the steady state.
+    ///
+    /// # Errors
+    ///
+    /// As [`Setup::document`].
     pub(crate) fn measure(
         &self,
         command: &'static str,
