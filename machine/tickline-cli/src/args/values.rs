@@ -7,10 +7,10 @@ use crate::diagnose::explanations;
 
 /// Parses the code of a finding.
 pub(super) fn finding_code(value: &str) -> Result<String, String> {
-    let is_known = explanations().iter().any(|known| known.code == value);
-    is_known
-        .then(|| value.to_owned())
-        .ok_or_else(|| "it is no code of a finding: `tickline explain` lists the codes".to_owned())
+    if explanations().iter().any(|known| known.code == value) {
+        return Ok(value.to_owned());
+    }
+    Err("it is no code of a finding: `tickline explain` lists the codes".to_owned())
 }
 
 /// Parses how long a command measures.

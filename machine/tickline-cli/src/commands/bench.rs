@@ -118,24 +118,28 @@ fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
         .into_iter()
         .filter(|(fastest_ns, p90_ns)| *p90_ns > SLOWER * fastest_ns)
         .count();
-    let slower = (slower > 0 && slower * 4 >= all).then(|| {
-        format!("for {slower} of {all} clocks, one round in ten took more than twice as long as the fastest")
-    });
-    let waited = cpu_percent.filter(|percent| *percent < MIN_PERCENT);
-    let waited = waited.map(|percent| format!("it had a CPU for {percent:.0} % of the time"));
-    let signs = slower
-        .into_iter()
-        .chain(waited)
-        .collect::<Vec<_>>()
-        .join("; ");
-    (!signs.is_empty()).then(|| {
-        format!(
-            "Warning: something else has used the CPUs during this measurement: {signs}. End it, \
-             or measure on an idle CPU (Linux: taskset -c CPU tickline bench), and run this again. \
-             Until then, only the column \"fastest round\" says what a call costs; more --rounds \
-             make it surer."
-        )
-    })
+    let mut signs = Vec::new();
+    if slower > 0 && slower * 4 >= all {
+        signs.push(format!(
+            "for {slower} of {all} clocks, one round in ten took more than twice as long as the \
+             fastest"
+        ));
+    }
+    if let Some(percent) = cpu_percent
+        && percent < MIN_PERCENT
+    {
+        signs.push(format!("it had a CPU for {percent:.0} % of the time"));
+    }
+    if signs.is_empty() {
+        return None;
+    }
+    let signs = signs.join("; ");
+    Some(format!(
+        "Warning: something else has used the CPUs during this measurement: {signs}. End it, or \
+         measure on an idle CPU (Linux: taskset -c CPU tickline bench), and run this again. Until \
+         then, only the column \"fastest round\" says what a call costs; more --rounds make it \
+         surer."
+    ))
 }
 
 #[cfg(test)]

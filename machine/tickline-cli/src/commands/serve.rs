@@ -128,12 +128,15 @@ fn may_exist(page: &Path) -> bool {
 
 /// Says that the machine's page stays as it is; `None` if there is none.
 fn untouched(machine: &Path, word: &str) -> Option<String> {
-    machine.exists().then(|| {
-        let words = format!("serve {word}");
-        let command = ServiceManager::of(machine).command_for(&words, machine);
-        let page = machine.display();
-        format!("the machine's page {page} stays as it is: {command} switches it {word}")
-    })
+    if !machine.exists() {
+        return None;
+    }
+    let words = format!("serve {word}");
+    let command = ServiceManager::of(machine).command_for(&words, machine);
+    let page = machine.display();
+    Some(format!(
+        "the machine's page {page} stays as it is: {command} switches it {word}"
+    ))
 }
 
 /// Refuses user 65534, of whom no page would be trusted, before the page's folder is made.
@@ -289,9 +292,12 @@ pub(super) fn page_error(error: PageError) -> io::Error {
 /// The error with what to do, if this process can't be examined because there is no `/proc`, as in
 /// a chroot. `own` is the process's folder there.
 fn without_proc(error: &PageError, own: &Path) -> Option<String> {
-    let is_of_process = matches!(error.cause(), PageErrorCause::Process(_));
-    (is_of_process && !own.exists())
-        .then(|| format!("{error}; mount /proc here: mount -t proc proc /proc"))
+    if !matches!(error.cause(), PageErrorCause::Process(_)) || own.exists() {
+        return None;
+    }
+    Some(format!(
+        "{error}; mount /proc here: mount -t proc proc /proc"
+    ))
 }
 
 /// Doubts the path of a file that is no page, unless it has a page's name. The error's own advice,
@@ -302,11 +308,13 @@ fn wrong_path(error: &PageError) -> Option<String> {
     else {
         return None;
     };
-    let is_named_so = error.path().file_name() == page::of_machine().file_name();
-    (!is_named_so).then(|| {
-        let page = plain_path(error.path());
-        format!("{page}: this file of {bytes} bytes is not a page; is this the right path?")
-    })
+    if error.path().file_name() == page::of_machine().file_name() {
+        return None;
+    }
+    let page = plain_path(error.path());
+    Some(format!(
+        "{page}: this file of {bytes} bytes is not a page; is this the right path?"
+    ))
 }
 
 fn off(page: &Path) -> io::Result<Exit> {

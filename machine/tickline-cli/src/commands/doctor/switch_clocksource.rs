@@ -155,8 +155,10 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     let progress = Progress::new();
     let warp = warp::measure_all(progress.part("counters", 0.0, 1.0));
     progress.finish();
-    let passed = warp.synchronised == Some(true) && warp.untested_cpus.is_none();
-    (!passed).then(|| crate::commands::warp::result(&warp))
+    if warp.synchronised == Some(true) && warp.untested_cpus.is_none() {
+        return None;
+    }
+    Some(crate::commands::warp::result(&warp))
 }
 
 /// Refuses, before anything is measured, a run that could not ask its question, or could not do
@@ -217,14 +219,15 @@ fn rate_hz() -> Option<f64> {
 fn wrong_rate(before_hz: Option<f64>, after_hz: Option<f64>) -> Option<String> {
     let (before_hz, after_hz) = (before_hz?, after_hz?);
     let is_wrong = (after_hz / before_hz - 1.0).abs() > as_f64(PLAUSIBLE_PPM) / 1e6;
-    is_wrong.then(|| {
-        format!(
-            "the counter ran at {:.3} MHz by that clock, and at {:.3} MHz by tsc; one of the two \
-             runs at a wrong rate.",
-            before_hz / 1e6,
-            after_hz / 1e6
-        )
-    })
+    if !is_wrong {
+        return None;
+    }
+    Some(format!(
+        "the counter ran at {:.3} MHz by that clock, and at {:.3} MHz by tsc; one of the two runs \
+         at a wrong rate.",
+        before_hz / 1e6,
+        after_hz / 1e6
+    ))
 }
 
 /// Asks the user on the terminal.
