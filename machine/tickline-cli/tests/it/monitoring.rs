@@ -376,7 +376,12 @@ fn the_guides_check_of_a_page_is_one_line_with_nagios_codes() {
     let (_, script) = guide.split_once("#!/bin/sh\n").unwrap();
     let (script, _) = script.split_once("```").unwrap();
     let check = |status: &str, code: i32| {
-        let status = format!("tickline() {{ printf '{status}'; return {code}; }}\n");
+        let is_off = status.contains("switched off");
+        let json = format!("{{\\n  \"switched_off\": {is_off},\\n}}\\n");
+        let status = format!(
+            "tickline() {{ case $* in *--json*) printf '{json}' ;; *) printf '{status}' ;; esac; \
+             return {code}; }}\n"
+        );
         let mut shell = std::process::Command::new("sh");
         let output = shell.args(["-c", &(status + script)]).output().unwrap();
         (output.status.code(), text(&output.stdout))

@@ -56,6 +56,21 @@ fn off_ends_a_running_server() {
     assert_off(&page);
 }
 
+/// The guide's check for Nagios has no other way to know it.
+#[test]
+fn the_guides_check_finds_that_a_page_is_switched_off() {
+    let guide = include_str!("../../../../docs/operators.md");
+    let (_, pattern) = guide
+        .split_once("--json - 2>/dev/null | grep -q '")
+        .unwrap();
+    let (pattern, _) = pattern.split_once('\'').unwrap();
+    let (_folder, page) = page_without_server();
+    let shown = || text(&run(&page, &["status", "--json", "-"]).stdout);
+    assert!(!shown().contains(pattern), "{}", shown());
+    switch(&page, "off");
+    assert!(shown().contains(pattern), "{}", shown());
+}
+
 #[test]
 fn off_needs_no_live_server() {
     let (_folder, page) = folder();
