@@ -11,7 +11,6 @@ mod explanation;
 mod finding;
 mod fix;
 mod health;
-pub(crate) mod kernel_log;
 pub(crate) mod questions;
 pub(crate) mod utc_bound;
 

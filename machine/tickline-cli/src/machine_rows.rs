@@ -25,7 +25,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
             "hypervisor",
             text(&machine.hypervisor.as_ref().map(ToString::to_string)),
         ),
-        ("counter", counter(clock, document.nominal_hz())),
+        ("counter", counter(clock, document.recorded_nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
         ("counters", text(&Some(document.counters_in_words()))),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
@@ -92,7 +92,11 @@ fn command_line(document: &Document) -> String {
         return UNKNOWN.to_owned();
     }
     let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
-    let words: Vec<&str> = document.kernel_parameters().filter(is_topic).collect();
+    let words: Vec<&str> = document
+        .machine
+        .kernel_parameters()
+        .filter(is_topic)
+        .collect();
     if words.is_empty() {
         "nothing about clocks".to_owned()
     } else {

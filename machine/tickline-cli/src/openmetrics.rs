@@ -135,7 +135,7 @@ pub(crate) fn text(document: &Document) -> String {
     ]
     .into_iter()
     .chain(ntp(machine.ntp.as_ref()))
-    .chain([leap(document.leap())])
+    .chain([leap(document.machine.leap())])
     .chain(ntp_daemon(machine.ntp_daemon.as_ref()))
     .chain(costs(document))
     .chain([

@@ -2,8 +2,8 @@
 //! has no steps if an administrator must decide, or if the commands for the host are unknown.
 
 use crate::clocksources::CURRENT_FILE;
-use crate::document::kernel_log::ANY_REJECTION;
 use crate::document::{Document, Steps};
+use crate::machine::kernel_log::ANY_REJECTION;
 use crate::machine::{EXTLINUX, GRUB, GRUBBY};
 
 /// The command that switches to a clocksource until the machine restarts.
@@ -28,14 +28,19 @@ fn is_selection_by_name(parameter: &str) -> bool {
 /// The switch of the kernel to another clocksource that it accepts. `None` if the present
 /// clocksource is unknown, because no command could undo the switch.
 pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
-    let present = document.clocksource()?;
+    let present = document.machine.clocksource()?;
     if !is_name(present) || !is_name(clocksource) {
         return None;
     }
     let word = format!("clocksource={clocksource}");
     let is_selection = |word: &&str| word.starts_with("clocksource=");
-    let are_several = document.kernel_parameters().filter(is_selection).count() > 1;
-    let former = document.last_parameter("clocksource=");
+    let are_several = document
+        .machine
+        .kernel_parameters()
+        .filter(is_selection)
+        .count()
+        > 1;
+    let former = document.machine.last_parameter("clocksource=");
     let kept = if former == Some(word.as_str()) {
         // The command line names this clocksource already.
         Steps::default()
@@ -98,7 +103,7 @@ pub(super) fn remove_parameter(word: &str, document: &Document) -> Steps {
 /// the counters, so its log can't call them bad. `None` as in [`switch`], and beside several
 /// selections.
 pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> Option<Steps> {
-    let kept = match document.selections_against_tsc().as_slice() {
+    let kept = match document.machine.selections_against_tsc().as_slice() {
         [] => remove_parameter(word, document),
         [other] if is_selection_by_name(other) => {
             replace_parameters(&[word, other], &["clocksource=tsc"], document)
@@ -224,7 +229,7 @@ mod tests {
 
     use super::super::hosts;
     use super::*;
-    use crate::document::kernel_log::rejection;
+    use crate::machine::kernel_log::rejection;
 
     /// One message of each kind.
     const REJECTIONS: [&str; 18] = [

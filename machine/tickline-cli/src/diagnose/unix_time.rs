@@ -152,7 +152,7 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if ntp.offset_ns != 0 {
         return Some("a program steers the kernel's clock".to_owned());
     }
-    if document.has_kernel_loop() {
+    if document.machine.has_kernel_loop() {
         return Some("a program steers the kernel's clock, or did".to_owned());
     }
     None

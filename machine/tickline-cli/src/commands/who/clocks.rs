@@ -117,7 +117,9 @@ impl TimeCall {
             .and_then(|row| row.cost_ns);
         let possible = match self.kind() {
             Some(Kind::Coarse) => by_vdso,
-            Some(Kind::PreciseSinceLinux5_3) if document.is_kernel_at_least(5, 3) != Some(true) => {
+            Some(Kind::PreciseSinceLinux5_3)
+                if document.machine.is_kernel_at_least(5, 3) != Some(true) =>
+            {
                 by_vdso
             }
             Some(Kind::Precise | Kind::PreciseSinceLinux5_3) => {
