@@ -1,10 +1,9 @@
 //! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
 //!
-//! `server` has the server's loop, `notify` says that the page is there, `status` prints the
-//! status, and `line_lead` measures a part of it. `machine/docs/lease.md` has the rules,
+//! `server` has the server's loop, `notify` says that the page is there, and `status` prints the
+//! status, of which `measure::line_lead` measures a part. `machine/docs/lease.md` has the rules,
 //! `tickline-page` the page's file, and its writer.
 
-mod line_lead;
 mod metrics;
 mod notify;
 mod server;
