@@ -110,7 +110,7 @@ struct Destinations {
 }
 
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
-    let document = JsonOutput::open(&args.json)?;
+    let document = JsonOutput::open(args.json.target.as_deref())?;
     let figures = document.open_second("--openmetrics", args.openmetrics.as_deref())?;
     Ok(Destinations { document, figures })
 }

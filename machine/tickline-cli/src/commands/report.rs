@@ -19,7 +19,7 @@ use crate::setup::{Setup, Shares};
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start()?;
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let destination = output.find_second("--out", &args.out)?.tried()?;
     let progress = Progress::new();
     let ends = Shares {

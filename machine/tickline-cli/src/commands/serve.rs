@@ -159,7 +159,7 @@ fn served_page(named: Option<&Path>) -> io::Result<PathBuf> {
 /// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
 /// page.
 fn show_status(named: Option<&Path>, args: &ServeStatus) -> io::Result<Exit> {
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let figures = output.open_second("--openmetrics", args.openmetrics.as_deref())?;
     let page = match named {
         Some(page) => absolute(page),

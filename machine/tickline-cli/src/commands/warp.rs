@@ -20,7 +20,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let setup = Setup::start_clock()?;
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
     let mut document = setup.document("warp", Vec::new(), None)?;

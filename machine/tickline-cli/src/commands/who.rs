@@ -26,7 +26,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     if let Some(pid) = args.process {
         check_process(pid)?;
     }
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let progress = Progress::new();
     let counted = count(
         args.process,
