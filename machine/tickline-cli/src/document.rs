@@ -7,6 +7,8 @@
 //! (`schema.rs`).
 
 mod clock_status;
+#[cfg(test)]
+pub(crate) mod example;
 mod explanation;
 mod finding;
 mod fix;

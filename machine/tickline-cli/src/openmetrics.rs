@@ -430,7 +430,7 @@ fn page_readers(machine: &Machine) -> Gauge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
     use crate::measure::track::TrackSummary;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.

@@ -266,7 +266,7 @@ fn check_failed(status: PluginStatus, error: &dyn std::error::Error) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example;
+    use crate::document::example;
     use crate::machine::Ntp;
 
     #[test]

@@ -1,7 +1,5 @@
 //! `tickline report`: writes the document as one HTML file, for any browser.
 
-#[cfg(test)]
-pub(crate) mod example;
 mod html;
 mod offset;
 
@@ -63,6 +61,7 @@ fn write(destination: &Destination, document: &Document, output: JsonOutput) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::example;
     use crate::measure::served_by::ServedBy;
 
     /// Symptom: a report showed unsynchronised pairs, but no finding about them. Cause: the
