@@ -15,6 +15,7 @@
 //! | `output`, `screen`, `progress`, `openmetrics` | files; texts; the progress bar; metrics |
 //! | `words`, `float`, `cpu_list` | figures and names in words; conversions; lists of CPUs |
 //! | `clocksources`, `utc_unknown` | what clocksources' names say; why UTC is unknown |
+//! | `glossary` | the codes that commands show, each with a sentence |
 //! | `exit`, `signal` | exit codes; signal handlers |
 
 #![deny(unsafe_code)]
@@ -27,6 +28,7 @@ mod diagnose;
 mod document;
 mod exit;
 mod float;
+mod glossary;
 mod input;
 mod machine;
 mod machine_rows;
