@@ -74,7 +74,7 @@ fn product(machine: &Machine) -> String {
     ])
 }
 
-/// The words of the kernel's command line that concern clocks; the JSON has the whole line.
+/// The parameters of the kernel's command line that concern clocks; the JSON has the whole line.
 fn command_line(document: &Document) -> String {
     const TOPICS: [&str; 9] = [
         "tsc",
@@ -90,16 +90,16 @@ fn command_line(document: &Document) -> String {
     if document.machine.kernel_command_line.is_none() {
         return UNKNOWN.to_owned();
     }
-    let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
-    let words: Vec<&str> = document
+    let is_topic = |parameter: &&str| TOPICS.iter().any(|topic| parameter.contains(topic));
+    let parameters: Vec<&str> = document
         .machine
         .kernel_parameters()
         .filter(is_topic)
         .collect();
-    if words.is_empty() {
+    if parameters.is_empty() {
         "nothing about clocks".to_owned()
     } else {
-        plain(&words.join(" "))
+        plain(&parameters.join(" "))
     }
 }
 

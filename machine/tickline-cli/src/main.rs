@@ -104,15 +104,18 @@ fn main() -> ExitCode {
 /// error, because the usual 2 would mislead: with `--check` it means critical to a monitoring
 /// system, and of `serve`, that another start may help.
 fn refused(error: &clap::Error) -> ExitCode {
-    let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let is_command = |command: &str| words.first().is_some_and(|word| word == command);
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let is_command = |command: &str| arguments.first().is_some_and(|first| first == command);
     #[cfg(target_os = "linux")]
     if error.use_stderr() && is_command("serve") {
         error.print().ok();
         return ExitCode::from(Exit::Permanent.code());
     }
-    // After `run`, the words may be those of another program.
-    if error.use_stderr() && !is_command("run") && words.iter().any(|word| word == "--check") {
+    // After `run`, the arguments may be those of another program.
+    if error.use_stderr()
+        && !is_command("run")
+        && arguments.iter().any(|argument| argument == "--check")
+    {
         return ExitCode::from(doctor::unknown(error).code());
     }
     if error.use_stderr() {

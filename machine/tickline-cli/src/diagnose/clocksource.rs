@@ -29,8 +29,8 @@ pub(super) fn slow(document: &Document) -> Option<Finding> {
         vdso_bypassed(document)
     };
     let mut finding = bypassed.unwrap_or_else(|| slow_clocksource(clocksource, document));
-    for word in document.machine.clocksource_parameters() {
-        finding = finding.seen(format!("the kernel's command line has {word}"));
+    for parameter in document.machine.clocksource_parameters() {
+        finding = finding.seen(format!("the kernel's command line has {parameter}"));
     }
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
@@ -252,7 +252,7 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
         return None;
     }
     // If the vDSO is mapped in spite of the parameter, it is not off.
-    if let Some(word) = vdso_parameter(document)
+    if let Some(parameter) = vdso_parameter(document)
         && document.machine.vdso_mapped != Some(true)
     {
         return Some(
@@ -260,8 +260,8 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
                 Code::VdsoOff,
                 "the vDSO is switched off, so each call for the time is a system call",
             )
-            .seen(format!("the kernel's command line has {word}"))
-            .fix(without_vdso_parameter(word, document)),
+            .seen(format!("the kernel's command line has {parameter}"))
+            .fix(without_vdso_parameter(parameter, document)),
         );
     }
     // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
@@ -304,9 +304,9 @@ fn vdso_parameter(document: &Document) -> Option<&'static str> {
 }
 
 /// The removal of a parameter that keeps the kernel's clocks from the vDSO.
-fn without_vdso_parameter(word: &str, document: &Document) -> Fix {
-    Fix::from(format!("take `{word}` off the kernel's command line"))
-        .with_steps(steps::remove_parameter(word, document))
+fn without_vdso_parameter(parameter: &str, document: &Document) -> Fix {
+    Fix::from(format!("take `{parameter}` off the kernel's command line"))
+        .with_steps(steps::remove_parameter(parameter, document))
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.

@@ -16,13 +16,15 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     if document.machine.clocksource() != Some("tsc") || !is_good {
         return None;
     }
-    let word = document.machine.last_parameter("clocksource=")?;
-    let name = word.strip_prefix("clocksource=")?;
+    let parameter = document.machine.last_parameter("clocksource=")?;
+    let name = parameter.strip_prefix("clocksource=")?;
     if name == "tsc" || is_of_host(name) || !document.machine.lists_clocksource(name) {
         return None;
     }
-    let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
-        .with_steps(steps::keep_tsc(document));
+    let fix = Fix::from(format!(
+        "boot with clocksource=tsc instead of `{parameter}`"
+    ))
+    .with_steps(steps::keep_tsc(document));
     let fix = shared_fixes::after_decision(fix, document);
     Some(
         Finding::note(
@@ -33,7 +35,7 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
             ),
         )
         .seen("current_clocksource is tsc")
-        .seen(format!("the kernel's command line has {word}"))
+        .seen(format!("the kernel's command line has {parameter}"))
         .fix(fix),
     )
 }

@@ -52,12 +52,12 @@ pub(super) fn see_offer() -> Fix {
 pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
     let now = steps::switch_command(clocksource);
     let at_next_start = match document.machine.last_parameter("clocksource=") {
-        Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
-            format!("the kernel's command line has `{word}` already, for the next start")
+        Some(parameter) if parameter.strip_prefix("clocksource=") == Some(clocksource) => {
+            format!("the kernel's command line has `{parameter}` already, for the next start")
         }
         // Without any such parameter, the kernel would choose a clocksource by its own preferences.
-        Some(word) => {
-            format!("to keep it, boot with clocksource={clocksource} instead of `{word}`")
+        Some(parameter) => {
+            format!("to keep it, boot with clocksource={clocksource} instead of `{parameter}`")
         }
         None => format!("to keep it, boot with clocksource={clocksource}"),
     };
@@ -233,7 +233,9 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
 /// kernel obeys the last.
 fn clocksource_tsc(document: &Document) -> String {
     match document.machine.last_parameter("clocksource=") {
-        Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
+        Some(parameter) if parameter != "clocksource=tsc" => {
+            format!("clocksource=tsc instead of `{parameter}`")
+        }
         _ => "clocksource=tsc".to_owned(),
     }
 }
@@ -351,7 +353,7 @@ fn may_be_warp(document: &Document) -> bool {
 /// first: somebody may have set it because the TSC is bad. If the TSC is known to be bad, the
 /// parameter stays. If the command line also selects another clocksource, the fix replaces that
 /// selection, too, because the kernel would obey it.
-pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
+pub(super) fn without_parameter(parameter: &str, document: &Document) -> Fix {
     let has_warp = document
         .machine
         .rejection()
@@ -362,12 +364,12 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     if !document.may_have_good_tsc() {
         return invariant_tsc(document);
     }
-    let steps = if document.machine.has_parameter(word) {
-        steps::remove_parameter_against_tsc(word, document)
+    let steps = if document.machine.has_parameter(parameter) {
+        steps::remove_parameter_against_tsc(parameter, document)
     } else {
         None
     };
-    let mut text = format!("take `{word}` off the kernel's command line");
+    let mut text = format!("take `{parameter}` off the kernel's command line");
     let others = document.machine.selections_against_tsc();
     if !others.is_empty() {
         text += &format!(

@@ -25,8 +25,8 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
     if let Some(finding) = not_chosen(name, document) {
         return finding;
     }
-    for word in ["notsc", "tsc=unstable"] {
-        if document.machine.has_parameter(word) {
+    for parameter in ["notsc", "tsc=unstable"] {
+        if document.machine.has_parameter(parameter) {
             return Finding::slow(
                 Code::SwitchedOff,
                 format!(
@@ -35,8 +35,8 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
                 ),
             )
             .seen(format!("current_clocksource is {name}"))
-            .seen(format!("the kernel's command line has {word}"))
-            .fix(shared_fixes::without_parameter(word, document));
+            .seen(format!("the kernel's command line has {parameter}"))
+            .fix(shared_fixes::without_parameter(parameter, document));
         }
     }
     rejected(name, document).unwrap_or_else(|| unexplained(name, document))

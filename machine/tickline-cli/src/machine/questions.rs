@@ -137,7 +137,7 @@ impl Machine {
         list.split_whitespace().any(|name| name == clocksource)
     }
 
-    /// The words of the kernel's command line.
+    /// The parameters of the kernel's command line.
     pub(crate) fn kernel_parameters(&self) -> impl Iterator<Item = &str> {
         self.kernel_command_line
             .as_deref()
@@ -145,12 +145,12 @@ impl Machine {
             .split_whitespace()
     }
 
-    /// The words of the kernel's command line that keep the kernel from another clocksource.
+    /// The parameters that keep the kernel from another clocksource.
     pub(crate) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
         self.kernel_parameters()
-            .filter(|word| match word.strip_prefix("clocksource=") {
+            .filter(|parameter| match parameter.strip_prefix("clocksource=") {
                 Some(name) => self.clocksource() == Some(name),
-                None => *word == "no-kvmclock",
+                None => *parameter == "no-kvmclock",
             })
     }
 
@@ -186,27 +186,28 @@ impl Machine {
         self.architecture.as_deref() == Some("x86")
     }
 
-    /// Whether the kernel's command line has this word.
+    /// Whether the kernel's command line has this parameter.
     pub(crate) fn has_parameter(&self, parameter: &str) -> bool {
-        self.kernel_parameters().any(|word| word == parameter)
+        self.kernel_parameters().any(|known| known == parameter)
     }
 
-    /// The last word of the kernel's command line that begins with `name`, which the kernel obeys.
+    /// The last parameter of the kernel's command line that begins with `name`, which the kernel
+    /// obeys.
     pub(crate) fn last_parameter(&self, name: &str) -> Option<&str> {
         self.kernel_parameters()
-            .filter(|word| word.starts_with(name))
+            .filter(|parameter| parameter.starts_with(name))
             .last()
     }
 
-    /// The words of the kernel's command line that select a clocksource, if the last, which the
-    /// kernel obeys, selects another one than the TSC.
+    /// The parameters that select a clocksource, if the last, which the kernel obeys, selects
+    /// another one than the TSC.
     pub(crate) fn selections_against_tsc(&self) -> Vec<&str> {
         const SELECTION: &str = "clocksource=";
         match self.last_parameter(SELECTION) {
             None | Some("clocksource=tsc") => Vec::new(),
             Some(_) => self
                 .kernel_parameters()
-                .filter(|word| word.starts_with(SELECTION))
+                .filter(|parameter| parameter.starts_with(SELECTION))
                 .collect(),
         }
     }

@@ -14,10 +14,10 @@ pub(super) fn state_frequency(document: &Document) -> Fix {
     let why_not = if document.machine.has_invariant_tsc() == Some(false) {
         "by CPUID the TSC is not invariant: its rate may vary, so a stated frequency does not help"
             .to_owned()
-    } else if let Some(word) = stated_frequency(document)
+    } else if let Some(parameter) = stated_frequency(document)
         && knows_parameter
     {
-        format!("the kernel's command line has {word} already")
+        format!("the kernel's command line has {parameter} already")
     } else {
         let fix = after_decision(state_frequency_by_parameter(document), document);
         return or_each(fix, &frequency_by_host(document));
@@ -34,12 +34,12 @@ const PLAUSIBLE_KHZ: RangeInclusive<u64> = 100_000..=10_000_000;
 
 /// The parameter that states the TSC's frequency, if it may be right.
 fn stated_frequency(document: &Document) -> Option<&str> {
-    let word = document.machine.last_parameter(EARLY_KHZ)?;
-    let khz: u64 = word.strip_prefix(EARLY_KHZ)?.parse().ok()?;
+    let parameter = document.machine.last_parameter(EARLY_KHZ)?;
+    let khz: u64 = parameter.strip_prefix(EARLY_KHZ)?.parse().ok()?;
     let is_plausible = PLAUSIBLE_KHZ.contains(&khz)
         && known_khz(document)
             .is_none_or(|known| !document.is_implausible(known * 1_000, khz * 1_000));
-    is_plausible.then_some(word)
+    is_plausible.then_some(parameter)
 }
 
 /// The TSC's frequency that the hypervisor states, or else that was measured, kHz. Jiffies are too
@@ -67,10 +67,10 @@ const EARLY_KHZ: &str = "tsc_early_khz=";
 
 /// If the command line states the frequency already, the kernel is too old to know the parameter.
 fn state_frequency_by_parameter(document: &Document) -> Fix {
-    if let Some(word) = stated_frequency(document) {
+    if let Some(parameter) = stated_frequency(document) {
         let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
         return format!(
-            "use a kernel 5.8 or later, which obeys `{word}` on its command line (this one is \
+            "use a kernel 5.8 or later, which obeys `{parameter}` on its command line (this one is \
              {kernel})"
         )
         .into();
@@ -89,8 +89,8 @@ fn state_frequency_by_parameter(document: &Document) -> Fix {
          coarse to measure it"
             .to_owned()
     };
-    if let Some(word) = document.machine.last_parameter(EARLY_KHZ) {
-        khz += &format!(", in place of `{word}`");
+    if let Some(parameter) = document.machine.last_parameter(EARLY_KHZ) {
+        khz += &format!(", in place of `{parameter}`");
     }
     let kernel = match document.machine.kernel.as_deref() {
         Some(older) if document.machine.is_kernel_at_least(5, 8) == Some(false) => {
