@@ -77,7 +77,7 @@ impl TimeCall {
         }
     }
 
-    /// `None` for a number that is not in the table.
+    /// The kind of the clock; `None` for a number that is not in the table.
     pub(crate) fn kind(self) -> Option<ClockKind> {
         match self {
             Self::GetTimeOfDay => Some(ClockKind::Precise),
