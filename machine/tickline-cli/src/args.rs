@@ -27,7 +27,7 @@ use values::{
 /// `serve` need root.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version = env!("TICKLINE_VERSION"))]
-#[command(term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
+#[command(term_width = columns().clamp(20, help::COLUMNS), args_conflicts_with_subcommands = true)]
 #[command(after_help = help::SHORT_OF_PROGRAM, after_long_help = help::text(help::PROGRAM))]
 pub(crate) struct Args {
     #[command(subcommand)]

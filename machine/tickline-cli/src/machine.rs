@@ -1,10 +1,13 @@
-//! Collects the facts of the machine; `diagnose` judges them. An unreadable fact is `None`, and
-//! null in JSON. `--facts` reads the facts of a recorded machine back from that JSON.
+//! Collects the facts of the machine. An unreadable fact is `None`, and null in JSON. `--facts`
+//! reads the facts of a recorded machine back. `questions` and `kernel_log` say what the facts
+//! mean, and `diagnose` judges them.
 
 mod cpuid;
 mod daemon_state;
+pub(crate) mod kernel_log;
 mod kernel_ntp;
 mod platform;
+mod questions;
 pub(crate) mod resume;
 #[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;
@@ -18,7 +21,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Status};
 
-use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE, is_of_host};
+use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE};
 
 pub(crate) use cpuid::Cpuid;
 pub(crate) use daemon_state::{
@@ -210,8 +213,9 @@ impl Machine {
         };
     }
 
-    /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.
-    /// `None` in a guest whose hypervisor states none.
+    /// The counter's frequency that the hypervisor, the processor or the firmware of this machine
+    /// states, Hz. `None` in a guest whose hypervisor states none. A recorded machine's firmware
+    /// can't be asked: see `Document::recorded_nominal_hz`.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
         let Some(cpuid) = &self.cpuid else {
             return cpuid::hz_by_firmware();
@@ -224,111 +228,6 @@ impl Machine {
             return None;
         }
         cpuid.leaf_15h_hz
-    }
-
-    /// Whether the machine is a sandbox of gVisor, whose CPUID is the host's: by the hypervisor's
-    /// name, by the log, or by the kernel's release. A host that runs gVisor may have these words
-    /// as well, but it has a clocksource, which gVisor has not.
-    pub(crate) fn is_gvisor(&self) -> bool {
-        let release = self.kernel.as_deref().unwrap_or_default();
-        let has_words = || {
-            self.lower_case_log()
-                .any(|line| line.contains("starting gvisor"))
-                || release.to_lowercase().contains("gvisor")
-        };
-        self.hypervisor == Some(Hypervisor::Gvisor) || self.clocksource.is_none() && has_words()
-    }
-
-    /// The messages of the kernel's log, in lower case.
-    fn lower_case_log(&self) -> impl Iterator<Item = String> {
-        let log = self.kernel_log.as_deref().unwrap_or_default();
-        log.iter().map(|line| line.to_lowercase())
-    }
-
-    /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that
-    /// is unknown.
-    pub(crate) fn is_guest(&self) -> Option<bool> {
-        /// Words in the vendor and product that the firmware of hypervisors names, some of which
-        /// hide from CPUID.
-        const PRODUCTS: [&str; 12] = [
-            "QEMU",
-            "Bochs",
-            "KVM",
-            "Virtual",
-            "VMware",
-            "BHYVE",
-            "HVM domU",
-            "OpenStack",
-            "OxVM",
-            "Parallels",
-            "Droplet",
-            "vServer",
-        ];
-        let product = self.product.as_deref().unwrap_or_default();
-        if self.is_gvisor() || PRODUCTS.iter().any(|word| product.contains(word)) {
-            return Some(true);
-        }
-        let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
-        let is_named = self
-            .hypervisor
-            .as_ref()
-            .is_some_and(|named| *named != Hypervisor::NoneNamed);
-        if is_named || by_cpuid == Some(true) {
-            return Some(true);
-        }
-        let signs = self.signs_of_host();
-        let may_be_of_dom0 = |sign: &String| sign.contains("xen") && !sign.contains("xen hvm");
-        if !signs.iter().all(may_be_of_dom0) {
-            return Some(true);
-        }
-        // Only `none` is left of the names.
-        let by_processor = if self.hypervisor.is_some() {
-            Some(false)
-        } else {
-            by_cpuid
-        };
-        if signs.is_empty() {
-            return by_processor;
-        }
-        // Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
-        // firmware of Xen's guests names Xen, or nothing. A paravirtual guest and dom0 may both see
-        // the CPUID of the bare processor.
-        match (&self.product, by_processor) {
-            (Some(product), _) if !product.contains("Xen") => by_processor,
-            (None, Some(false)) => None,
-            _ => Some(true),
-        }
-    }
-
-    /// The kernel's messages and the names of clocksources, in lower case, that a guest has. A
-    /// paravirtual guest of Xen may have nothing else to show it. On the list of a processor
-    /// without a hypervisor, the clocksources of other hypervisors show nothing.
-    fn signs_of_host(&self) -> Vec<String> {
-        // The kernel's own message, after its time stamp if there is one.
-        let is_of_kernel = |line: &str| {
-            let message = line.split_once("] ").map_or(line, |(_, message)| message);
-            message.trim_start().starts_with("hypervisor detected: ")
-        };
-        let mut signs: Vec<String> = self
-            .lower_case_log()
-            .filter(|line| is_of_kernel(line))
-            .collect();
-        let is_bare = self.hypervisor == Some(Hypervisor::NoneNamed);
-        let offered = self.available_clocksources.as_deref().unwrap_or_default();
-        for name in offered.split_whitespace() {
-            if is_of_host(name) && (name == "xen" || !is_bare) {
-                signs.push(name.to_owned());
-            }
-        }
-        if self.has_host_clock() {
-            signs.extend(self.clocksource.clone());
-        }
-        signs
-    }
-
-    /// Whether the clocksource is a clock that the host keeps for its guest.
-    pub(crate) fn has_host_clock(&self) -> bool {
-        self.clocksource.as_deref().is_some_and(is_of_host)
     }
 }
 

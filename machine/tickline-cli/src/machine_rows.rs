@@ -4,8 +4,7 @@ use crate::cpu_list;
 use crate::document::{ClockStatus, Document};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{
-    Channel, Cpuid, HostClock, IgnoredAnswer, IgnoredBecause, Machine, Ntp, NtpDaemon, Ptp4l,
-    TimeNamespace, VmClock,
+    Channel, Cpuid, HostClock, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock,
 };
 use crate::utc_unknown;
 use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
@@ -25,7 +24,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
             "hypervisor",
             text(&machine.hypervisor.as_ref().map(ToString::to_string)),
         ),
-        ("counter", counter(clock, document.nominal_hz())),
+        ("counter", counter(clock, document.recorded_nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
         ("counters", text(&Some(document.counters_in_words()))),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
@@ -75,7 +74,7 @@ fn product(machine: &Machine) -> String {
     ])
 }
 
-/// The words of the kernel's command line that concern clocks; the JSON has the whole line.
+/// The parameters of the kernel's command line that concern clocks; the JSON has the whole line.
 fn command_line(document: &Document) -> String {
     const TOPICS: [&str; 9] = [
         "tsc",
@@ -91,12 +90,16 @@ fn command_line(document: &Document) -> String {
     if document.machine.kernel_command_line.is_none() {
         return UNKNOWN.to_owned();
     }
-    let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
-    let words: Vec<&str> = document.kernel_parameters().filter(is_topic).collect();
-    if words.is_empty() {
+    let is_topic = |parameter: &&str| TOPICS.iter().any(|topic| parameter.contains(topic));
+    let parameters: Vec<&str> = document
+        .machine
+        .kernel_parameters()
+        .filter(is_topic)
+        .collect();
+    if parameters.is_empty() {
         "nothing about clocks".to_owned()
     } else {
-        plain(&words.join(" "))
+        plain(&parameters.join(" "))
     }
 }
 
@@ -275,30 +278,6 @@ fn ntp(document: &Document) -> String {
     ])
 }
 
-/// An answer in chronyd's place that does not count, in words.
-pub(crate) fn ignored_answer(answer: &IgnoredAnswer) -> String {
-    let place = place_of_chronyd(&answer.channel);
-    let why = match (&answer.reason, answer.user) {
-        (IgnoredBecause::Unreadable, _) => "it is not chronyd's state".to_owned(),
-        (IgnoredBecause::Stranger, Some(user)) => {
-            format!(
-                "the socket is user {user}'s, who is neither root nor chronyd's user nor this one"
-            )
-        }
-        (IgnoredBecause::Stranger, None) => "it may be anybody's".to_owned(),
-        (IgnoredBecause::Other(code), _) => plain(code),
-    };
-    format!("an answer by {place} does not count: {why}")
-}
-
-fn place_of_chronyd(channel: &Channel) -> String {
-    match channel {
-        Channel::Socket => "chronyd's Unix socket".to_owned(),
-        Channel::Udp => "chronyd's UDP port".to_owned(),
-        Channel::Other(code) => plain(code),
-    }
-}
-
 fn updated(daemon: &NtpDaemon) -> Option<String> {
     match daemon.updated_s {
         Some(s) => Some(format!("updated {} ago", time(as_f64(s) * 1e9))),
@@ -310,13 +289,13 @@ fn updated(daemon: &NtpDaemon) -> Option<String> {
 fn ntp_daemon(machine: &Machine) -> String {
     let Some(daemon) = &machine.ntp_daemon else {
         return match &machine.ignored_answer {
-            Some(answer) => format!("none has answered; {}", ignored_answer(answer)),
+            Some(answer) => format!("none has answered; {}", answer.in_words()),
             None => "none has answered".to_owned(),
         };
     };
     let asked = |channel: &Channel| match daemon.user {
-        Some(user) => format!("asked by {} of user {user}", place_of_chronyd(channel)),
-        None => format!("asked by {}", place_of_chronyd(channel)),
+        Some(user) => format!("asked by {} of user {user}", channel.in_words()),
+        None => format!("asked by {}", channel.in_words()),
     };
     let left = |ns: i64| match ns {
         0 => "nothing left to remove".to_owned(),

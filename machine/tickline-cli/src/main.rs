@@ -15,6 +15,7 @@
 //! | `output`, `screen`, `progress`, `openmetrics` | files; texts; the progress bar; metrics |
 //! | `words`, `float`, `cpu_list` | figures and names in words; conversions; lists of CPUs |
 //! | `clocksources`, `utc_unknown` | what clocksources' names say; why UTC is unknown |
+//! | `glossary` | the codes that commands show, each with a sentence |
 //! | `exit`, `signal` | exit codes; signal handlers |
 //! | `sudo` | the name by which `sudo` finds this program |
 
@@ -28,6 +29,7 @@ mod diagnose;
 mod document;
 mod exit;
 mod float;
+mod glossary;
 mod input;
 mod machine;
 mod machine_rows;
@@ -104,14 +106,15 @@ fn main() -> ExitCode {
 /// error, because the usual 2 would mislead: of `doctor --check` it means critical to a monitoring
 /// system, and of `serve`, that another start may help.
 fn refused(error: &clap::Error) -> ExitCode {
-    let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let first = words.first().cloned().unwrap_or_default();
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let first = arguments.first().cloned().unwrap_or_default();
+    let is_check = || arguments.iter().any(|argument| argument == "--check");
     #[cfg(target_os = "linux")]
     if error.use_stderr() && first == "serve" {
         error.print().ok();
         return ExitCode::from(Exit::Permanent.code());
     }
-    if error.use_stderr() && words.iter().any(|word| word == "--check") && may_be_doctor(&first) {
+    if error.use_stderr() && is_check() && may_be_doctor(&first) {
         return ExitCode::from(doctor::unknown(error).code());
     }
     if error.use_stderr() {

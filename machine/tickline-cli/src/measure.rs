@@ -2,8 +2,14 @@
 
 pub(crate) mod calls;
 pub(crate) mod changes;
+// For `run`.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) mod cheaper;
 pub(crate) mod costs;
 pub(crate) mod latency;
+// For the status of a page.
+#[cfg(target_os = "linux")]
+pub(crate) mod line_lead;
 pub(crate) mod resolution;
 pub(crate) mod served_by;
 pub(crate) mod skew;

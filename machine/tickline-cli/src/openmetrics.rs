@@ -135,7 +135,7 @@ pub(crate) fn text(document: &Document) -> String {
     ]
     .into_iter()
     .chain(ntp(machine.ntp.as_ref()))
-    .chain([leap(document.leap())])
+    .chain([leap(document.machine.leap())])
     .chain(ntp_daemon(machine.ntp_daemon.as_ref()))
     .chain(costs(document))
     .chain([
@@ -430,7 +430,7 @@ fn page_readers(machine: &Machine) -> Gauge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
     use crate::measure::track::TrackSummary;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.

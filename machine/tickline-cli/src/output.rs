@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::args::Json;
 use crate::words::{plain, plain_path, with_path};
 
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the
@@ -28,13 +27,9 @@ use crate::words::{plain, plain_path, with_path};
 pub(crate) struct JsonOutput(Option<Destination>);
 
 impl JsonOutput {
-    pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(Self(
-            json.target
-                .as_deref()
-                .map(|path| Destination::find(path)?.tried())
-                .transpose()?,
-        ))
+    pub(crate) fn open(path: Option<&Path>) -> io::Result<Self> {
+        let json = path.map(|path| Destination::find(path)?.tried());
+        Ok(Self(json.transpose()?))
     }
 
     /// Finds the destination of a second document, which `option` of the command line names.

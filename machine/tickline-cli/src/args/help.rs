@@ -1,32 +1,76 @@
 //! The sections that `--help` and the manual show below the options. `-h` is short, and does not
 //! show them. A test compares their exit codes with those of `exit.rs`.
 
+use crate::glossary::{self, Entry};
+use crate::screen::Screen;
+
+/// The widest line of help, columns.
+pub(super) const COLUMNS: usize = 100;
+
 /// A part of the help.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) title: Option<&'static str>,
+    /// The entries of the glossary that the section lists above its lines.
+    entries: Option<fn() -> Vec<Entry>>,
     /// The lines, with the indent that help shows.
-    pub(crate) text: &'static str,
+    lines: &'static str,
 }
 
 impl Section {
-    const fn new(title: &'static str, text: &'static str) -> Self {
+    const fn new(title: &'static str, lines: &'static str) -> Self {
         Self {
             title: Some(title),
-            text,
+            entries: None,
+            lines,
         }
     }
 
-    const fn untitled(text: &'static str) -> Self {
-        Self { title: None, text }
+    const fn untitled(lines: &'static str) -> Self {
+        Self {
+            title: None,
+            entries: None,
+            lines,
+        }
     }
+
+    /// A list of entries of the glossary, and these lines below it.
+    const fn of_entries(
+        title: &'static str,
+        entries: fn() -> Vec<Entry>,
+        lines: &'static str,
+    ) -> Self {
+        Self {
+            title: Some(title),
+            entries: Some(entries),
+            lines,
+        }
+    }
+
+    /// The text, as help shows it below the title.
+    pub(crate) fn text(&self) -> String {
+        let listed = self.entries.map(|entries| list(&entries()));
+        let text = listed.unwrap_or_default() + self.lines;
+        text.trim_end().to_owned()
+    }
+}
+
+/// The codes, and the sentences beside them.
+fn list(entries: &[Entry]) -> String {
+    let codes = entries.iter().map(|entry| entry.code.len());
+    let width = codes.max().unwrap_or(0);
+    let mut screen = Screen::of(COLUMNS);
+    for entry in entries {
+        screen.say(&format!("  {:<width$}  ", entry.code), &entry.sentence);
+    }
+    screen.text
 }
 
 /// The sections as `--help` shows them.
 pub(crate) fn text(sections: &[Section]) -> String {
     let section = |section: &Section| match section.title {
-        Some(title) => format!("{title}:\n{}", section.text),
-        None => section.text.to_owned(),
+        Some(title) => format!("{title}:\n{}", section.text()),
+        None => section.text(),
     };
     let sections: Vec<String> = sections.iter().map(section).collect();
     sections.join("\n\n")
@@ -182,31 +226,11 @@ pub(crate) const WARP: &[Section] = &[
 
 pub(crate) const WATCH: &[Section] = &[
     EXIT_CODES,
-    Section::new(
-        "States",
-        "  calibrating  readings come from the OS clock until the counter is calibrated
-  fast         readings come from the counter
-  disrupted    readings come from the counter, and are being brought back to the OS clock
-  fallback     readings come from the OS clock, because a gate is closed",
-    ),
-    Section::new(
+    Section::of_entries("States", glossary::states_of_watch, ""),
+    Section::of_entries(
         "Events",
-        "  replacement        a newer line replaced the line, as happens all the time
-  first_publication  a first line was published: at start-up, or after a line had ended
-  expiry             a line has ended before the next one, as happens on a busy machine; readings
-                     came from the OS clock, so none was wrong
-  counter_reset      the counter was found before the start of the line: it was reset, or differs
-                     between CPUs
-  help               a reader found the writer preempted in a publication, and ended the
-                     publication; readings come from the OS clock until the next line
-  step_forward       the clock was stepped forward to CLOCK_MONOTONIC
-  rate_change        CLOCK_MONOTONIC changed its rate by more than the samples allow
-  bound_violation    CLOCK_MONOTONIC left the stated bounds
-  disruption         CLOCK_MONOTONIC or the counter jumped
-  unix_step          Unix time was stepped
-  gate_closed        a gate was closed, or the gates had to be judged again
-  gate_opened        every gate was found open
-A line converts the counter into time: y = m*x + b. `tickline explain WORD` also explains these
+        glossary::events,
+        "A line converts the counter into time: y = m*x + b. `tickline explain WORD` also explains these
 words.",
     ),
     Section::new(
@@ -448,24 +472,51 @@ mod tests {
     use super::*;
     use crate::exit::{Exit, PluginStatus};
 
-    /// Help is at most 100 columns wide (`args.rs`). Symptom: a terminal broke a line in its midst.
+    /// `args.rs` makes help no wider than this. Symptom: a terminal broke a line in its midst.
     #[test]
     fn the_lines_of_help_fit_on_the_widest_screen() {
         let of_commands = COMMANDS.iter().map(|(_, sections)| *sections);
         let sections = of_commands.chain([PROGRAM]).flatten();
-        for line in sections.flat_map(|section| section.text.lines()) {
-            assert!(line.chars().count() <= 100, "{line}");
+        for text in sections.map(Section::text) {
+            for line in text.lines() {
+                assert!(line.chars().count() <= COLUMNS, "{line}");
+            }
         }
+    }
+
+    /// The section of `watch` with this title.
+    fn of_watch(title: &str) -> String {
+        let found = WATCH.iter().find(|section| section.title == Some(title));
+        found.expect(title).text()
+    }
+
+    #[test]
+    fn the_help_of_watch_lists_only_states_that_it_shows() {
+        let states = of_watch("States");
+        let codes = states
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
+        let codes: Vec<_> = codes.collect();
+        assert_eq!(codes, ["calibrating", "fast", "disrupted", "fallback"]);
+    }
+
+    #[test]
+    fn a_sentence_of_several_lines_stays_beside_its_code() {
+        let events = of_watch("Events");
+        let expiry = "
+  expiry             a line has ended before the next one, as happens on a busy machine; readings
+                     came from the OS clock, so none was wrong
+";
+        assert!(events.contains(expiry), "{events}");
     }
 
     /// The exit codes that a section lists. The further lines about a code have a wider indent.
     fn listed_codes(section: &Section) -> Vec<u8> {
-        let lines = section.text.lines();
         let code = |line: &str| {
             let (code, _) = line.strip_prefix("  ")?.split_once(' ')?;
             code.parse::<u8>().ok()
         };
-        lines.filter_map(code).collect()
+        section.text().lines().filter_map(code).collect()
     }
 
     fn assert_lists(sections: &[Section], title: &str, exits: &[Exit]) {

@@ -18,7 +18,7 @@ use crate::words::figure;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start()?;
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let progress = Progress::new();
     costs::settle();
     let calls = setup.calls();

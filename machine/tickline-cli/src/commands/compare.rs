@@ -78,7 +78,7 @@ struct DiffRow {
 const ABOVE_OF_TWO_PERCENT: f64 = 10.0;
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let more = args.more.iter().map(PathBuf::as_path);
     let files: Vec<&Path> = [args.first.as_path(), &args.second]
         .into_iter()

@@ -111,7 +111,7 @@ struct Destinations {
 }
 
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
-    let document = JsonOutput::open(&args.json)?;
+    let document = JsonOutput::open(args.json.target.as_deref())?;
     let figures = document.open_second("--openmetrics", args.openmetrics.as_deref())?;
     Ok(Destinations { document, figures })
 }
@@ -276,7 +276,7 @@ fn check_failed(status: PluginStatus, error: &dyn std::error::Error) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example;
+    use crate::document::example;
     use crate::machine::Ntp;
 
     #[test]

@@ -1,14 +1,13 @@
 //! `tickline explain CODE`: prints what the code of a finding, a state, an event, a reason or a
 //! phase means.
 
-mod glossary;
-
 use std::io;
 
 use crate::args;
 use crate::diagnose::explanations;
 use crate::document::{Block, Explanation};
 use crate::exit::Exit;
+use crate::glossary;
 use crate::output::{line_to_stderr, text_to_stdout};
 use crate::screen::{Screen, bold};
 use crate::sudo;

@@ -104,7 +104,7 @@ fn sections(sections: &[Section]) -> Roff {
     for section in sections {
         let title = section.title.unwrap_or("Notes").to_uppercase();
         roff.control("SH", [title.as_str()]).control("nf", []);
-        for line in section.text.lines() {
+        for line in section.text().lines() {
             roff.text([roman(line)]);
         }
         roff.control("fi", []);

@@ -1,7 +1,5 @@
 //! `tickline report`: writes the document as one HTML file, for any browser.
 
-#[cfg(test)]
-pub(crate) mod example;
 mod html;
 mod offset;
 
@@ -20,7 +18,7 @@ use crate::setup::{Setup, Shares};
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let out = out_or_stdout(args.out.as_deref(), "report", "clocks.html")?;
     let setup = Setup::start()?;
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let destination = output.find_second("--out", out)?.tried()?;
     let progress = Progress::new();
     let ends = Shares {
@@ -64,6 +62,7 @@ fn write(destination: &Destination, document: &Document, output: JsonOutput) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::example;
     use crate::measure::served_by::ServedBy;
 
     /// Symptom: a report showed unsynchronised pairs, but no finding about them. Cause: the

@@ -30,19 +30,19 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use tickline_page::HardwareCounter;
 use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::program::{
     ALWAYS, LIBRARY, OFF, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE,
     kernels_clock_is_fast,
 };
-use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
 use crate::exit::Exit;
 use crate::machine::{self, library};
-use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
-use crate::measure::narrowest;
+use crate::measure::calls::{MONOTONIC, SYSTEM_CALL};
+use crate::measure::cheaper::is_cheaper;
 use crate::output::line_to_stderr;
 use crate::signal::is_ignored;
 use crate::words;
@@ -283,24 +283,6 @@ fn is_kvm_clock_slow(clocksource: &str) -> bool {
         && !is_cheaper(MONOTONIC, SYSTEM_CALL)
 }
 
-/// Whether a call takes less than three quarters of the other one's time. A call that the vDSO
-/// answers takes a third of a system call, or less. If the vDSO makes the system call itself, the
-/// call takes longer than the bare system call.
-fn is_cheaper(call: &str, other: &str) -> bool {
-    const BRACKETS: u32 = 64;
-    let Some(counter) = HardwareCounter::if_present() else {
-        return true;
-    };
-    let calls = calls::all(Some(counter));
-    let ticks = |name| {
-        let call = calls.iter().find(|call| call.name == name)?.run.as_ref()?;
-        let (start, (), end) = narrowest(BRACKETS, || counter.now_ordered(), || call(1));
-        Some(end.wrapping_sub(start))
-    };
-    let ticks = ticks(call).zip(ticks(other));
-    ticks.is_none_or(|(ticks, other)| ticks.saturating_mul(4) < other.saturating_mul(3))
-}
-
 /// Flags for the library's `resume`, which undoes the helper's effects on the program's signals.
 fn resume_flags() -> i32 {
     let mut flags = 0;
@@ -516,16 +498,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    /// Symptom: `run` said of each guest with kvm-clock that its clock needs no system call.
-    #[test]
-    fn a_call_without_the_vdso_is_not_cheaper_than_a_system_call() {
-        assert!(!is_cheaper(SYSTEM_CALL, SYSTEM_CALL));
-        // With any clocksource the vDSO answers this one.
-        let is_mapped =
-            fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("[vdso]"));
-        assert!(!is_mapped || is_cheaper(calls::MONOTONIC_COARSE, SYSTEM_CALL));
-    }
 
     #[test]
     fn the_library_is_preloaded_once_and_behind_others() {

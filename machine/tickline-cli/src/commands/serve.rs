@@ -1,10 +1,9 @@
 //! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
 //!
-//! `server` has the server's loop, `notify` says that the page is there, `status` prints the
-//! status, and `line_lead` measures a part of it. `machine/docs/lease.md` has the rules,
+//! `server` has the server's loop, `notify` says that the page is there, and `status` prints the
+//! status, of which `measure::line_lead` measures a part. `machine/docs/lease.md` has the rules,
 //! `tickline-page` the page's file, and its writer.
 
-mod line_lead;
 mod metrics;
 mod notify;
 mod server;
@@ -163,7 +162,7 @@ fn served_page(named: Option<&Path>) -> io::Result<PathBuf> {
 /// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
 /// page.
 fn show_status(named: Option<&Path>, args: &ServeStatus) -> io::Result<Exit> {
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let figures = output.open_second("--openmetrics", args.openmetrics.as_deref())?;
     let page = match named {
         Some(page) => absolute(page),

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let setup = Setup::start_clock()?;
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
     let mut document = setup.document("warp", Vec::new(), None)?;
@@ -192,37 +192,9 @@ fn severity_key(pair: &WarpPair) -> (u8, f64) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// A comparison of the first CPU with this many others.
-    pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> WarpTest {
-        let is_off = synchronised == Some(false);
-        let pair = |to_cpu| WarpPair {
-            to_cpu,
-            largest_warp_ns: if is_off {
-                f64::from(to_cpu) * 1_000.0
-            } else {
-                0.0
-            },
-            offset_least_ns: synchronised.map(|_| -30.0),
-            offset_most_ns: synchronised.map(|_| 40.0),
-            synchronised,
-            ..WarpPair::default()
-        };
-        WarpTest {
-            cpus: (0..=pairs).collect(),
-            pattern: Pattern::Star,
-            synchronised,
-            largest_warp_ns: if is_off {
-                f64::from(pairs) * 1_000.0
-            } else {
-                0.0
-            },
-            pairs: (1..=pairs).map(pair).collect(),
-            ..WarpTest::default()
-        }
-    }
+    use crate::document::example::warp;
 
     #[test]
     fn the_longest_rows_are_a_table_on_80_columns() {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     if args.cpus.is_none() {
         cpus.truncate(MAX_WATCHED_CPUS);
     }
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let csv = args.csv.as_deref();
     let table = csv.map(|path| Table::create(output.find_second("--csv", path)?));
     let stop = signal::stop_flag()?;

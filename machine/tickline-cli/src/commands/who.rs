@@ -1,48 +1,21 @@
 //! `tickline who`: counts the system calls for the time by process, and computes their cost.
 //!
-//! `tracepoint` finds the kernel's tracepoints, and `count` samples them. [`CallCounts`] has the
-//! calls by process and clock. `clocks` adds the cost of each call.
-#![cfg_attr(
-    not(all(
-        target_os = "linux",
-        any(
-            target_arch = "x86_64",
-            target_arch = "aarch64",
-            target_arch = "riscv64"
-        )
-    )),
-    allow(dead_code, reason = "nothing is counted there")
-)]
+//! `measure::who` counts the calls by process and clock. `call_costs` has the cost of each call.
 
-mod clocks;
-#[cfg_attr(
-    not(all(
-        target_os = "linux",
-        any(
-            target_arch = "x86_64",
-            target_arch = "aarch64",
-            target_arch = "riscv64"
-        )
-    )),
-    path = "who/unsupported.rs"
-)]
-mod count;
+mod call_costs;
 mod text;
-mod tracepoint;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use self::clocks::TimeCall;
-use self::tracepoint::User;
+use self::call_costs::{cost_ns, fixed_ns};
 use crate::args;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::float::as_f64;
 use crate::measure::costs;
-use crate::measure::who::{Caller, NotCounted, WhoSummary};
+use crate::measure::who::{CallCounts, Caller, NotCounted, User, WhoSummary, count};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -53,9 +26,9 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     if let Some(pid) = args.process {
         check_process(pid)?;
     }
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(args.json.target.as_deref())?;
     let progress = Progress::new();
-    let counted = count::count(
+    let counted = count(
         args.process,
         args.duration,
         progress.part("calls", 0.0, 0.8),
@@ -80,7 +53,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
         Exit::Negative
     };
     let who = counted
-        .map(|counted| counted.into_summary(&document))
+        .map(|counted| summary(counted, &document))
         .unwrap_or_else(|obstacle| {
             let user = User::of_this_process();
             let process = args.process;
@@ -130,67 +103,36 @@ fn check_process(pid: u32) -> io::Result<()> {
     }
 }
 
-/// The samples that were counted.
-#[derive(Debug, Default)]
-struct CallCounts {
-    /// The summary without the callers.
-    who: WhoSummary,
-    /// The samples by process and call.
-    samples: BTreeMap<(u32, TimeCall), CallerSamples>,
-}
-
-/// The samples of one process and call.
-#[derive(Debug)]
-struct CallerSamples {
-    /// The process's name, read at the first sample.
-    process: Option<String>,
-    /// Each sample stands for `sampled_every` calls.
-    count: u64,
-}
-
-impl CallCounts {
-    /// Adds a sample. `name` reads the name of a process.
-    fn add(&mut self, pid: u32, call: TimeCall, name: impl FnOnce(u32) -> Option<String>) {
-        self.samples
-            .entry((pid, call))
-            .or_insert_with(|| CallerSamples {
-                process: name(pid),
-                count: 0,
-            })
-            .count += 1;
-    }
-
-    fn into_summary(self, document: &Document) -> WhoSummary {
-        let seconds = self.who.counted_s.unwrap_or(1.0);
-        let every = self.who.sampled_every.unwrap_or(1);
-        let callers = self.samples.into_iter().map(|((pid, call), samples)| {
-            let calls_per_second = as_f64(samples.count * every) / seconds;
-            let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
-            let cost_ns = call.cost_ns(document);
-            let fixed_ns = call.fixed_ns(cost_ns, document);
-            Caller {
-                pid,
-                process: samples.process,
-                clock: call.name(),
-                calls_per_second,
-                cost_ns,
-                core_percent: cost_ns.map(percent),
-                fixed_ns,
-                fixed_core_percent: fixed_ns.map(percent),
-            }
-        });
-        let mut callers: Vec<Caller> = callers.collect();
-        let weight =
-            |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
-        callers.sort_by(|a, b| {
-            weight(b)
-                .partial_cmp(&weight(a))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
-        WhoSummary {
-            callers,
-            ..self.who
+/// The summary of the calls, each with its cost on this machine.
+fn summary(counted: CallCounts, document: &Document) -> WhoSummary {
+    let seconds = counted.who.counted_s.unwrap_or(1.0);
+    let every = counted.who.sampled_every.unwrap_or(1);
+    let callers = counted.samples.into_iter().map(|((pid, call), samples)| {
+        let calls_per_second = as_f64(samples.count * every) / seconds;
+        let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
+        let cost_ns = cost_ns(call, document);
+        let fixed_ns = fixed_ns(call, cost_ns, document);
+        Caller {
+            pid,
+            process: samples.process,
+            clock: call.name(),
+            calls_per_second,
+            cost_ns,
+            core_percent: cost_ns.map(percent),
+            fixed_ns,
+            fixed_core_percent: fixed_ns.map(percent),
         }
+    });
+    let mut callers: Vec<Caller> = callers.collect();
+    let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
+    callers.sort_by(|a, b| {
+        weight(b)
+            .partial_cmp(&weight(a))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    WhoSummary {
+        callers,
+        ..counted.who
     }
 }
 

@@ -76,6 +76,7 @@ pub(super) fn clock_rate_wrong(document: &Document) -> Option<Finding> {
 /// timer, such as hpet.
 fn timer(document: &Document) -> Option<&str> {
     document
+        .machine
         .clocksource()
         .filter(|name| !is_computed_from_counter(name))
 }
@@ -205,7 +206,7 @@ impl Suspect {
                     .to_owned(),
             });
         }
-        let nominal_hz = document.nominal_hz()?;
+        let nominal_hz = document.recorded_nominal_hz()?;
         let measured_hz = document.clock.frequency_hz?;
         // CLOCK_MONOTONIC, by which the frequency was measured, has the correction in it. Without
         // it a second is longer, and has more ticks.

@@ -14,7 +14,7 @@ use crate::measure::served_by::ServedBy;
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
 /// Any other is a finding only if a system call answers, or if its name is unreadable.
 pub(super) fn slow(document: &Document) -> Option<Finding> {
-    let clocksource = document.clocksource();
+    let clocksource = document.machine.clocksource();
     let is_slow = clocksource.is_some_and(is_slow);
     let called_clock = match document.precise_served_by() {
         Some((clock, ServedBy::SystemCall)) => Some(clock),
@@ -29,8 +29,8 @@ pub(super) fn slow(document: &Document) -> Option<Finding> {
         vdso_bypassed(document)
     };
     let mut finding = bypassed.unwrap_or_else(|| slow_clocksource(clocksource, document));
-    for word in document.clocksource_parameters() {
-        finding = finding.seen(format!("the kernel's command line has {word}"));
+    for parameter in document.machine.clocksource_parameters() {
+        finding = finding.seen(format!("the kernel's command line has {parameter}"));
     }
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
@@ -57,9 +57,9 @@ fn page(document: &Document) -> Option<&'static str> {
         );
     }
     // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).
-    let is_rejected = document.is_x86()
+    let is_rejected = document.machine.is_x86()
         && !document.machine.has_host_clock()
-        && document.accepts_tsc() == Some(false);
+        && document.machine.accepts_tsc() == Some(false);
     Some(if is_rejected {
         "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
          changes nothing: `tickline serve` serves a line only where the kernel accepts the counter \
@@ -73,7 +73,7 @@ fn page(document: &Document) -> Option<&'static str> {
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
-    let name = document.paravirtual_clock()?;
+    let name = document.machine.paravirtual_clock()?;
     let is_dearer = document.avoidable_cost_ns().is_some();
     if !document.is_answered_by_vdso() || !document.may_use_tsc() || !is_dearer {
         return None;
@@ -103,8 +103,8 @@ fn coarse_by_vdso() -> String {
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
 fn with_gain(finding: Finding, document: &Document) -> Finding {
     let target = finding.fix.clocksource();
-    let reads_counter = match target.or(document.clocksource()) {
-        Some("xen") => document.has_invariant_tsc() != Some(false),
+    let reads_counter = match target.or(document.machine.clocksource()) {
+        Some("xen") => document.machine.has_invariant_tsc() != Some(false),
         Some(name) => is_plain_counter(name),
         None => true,
     };
@@ -151,7 +151,7 @@ fn slow_clocksource(clocksource: Option<&str>, document: &Document) -> Finding {
         Some("kvm-clock") => kvm_clock(document),
         Some("xen") => xen(document),
         Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, document),
-        Some(name) if document.is_x86() => tsc::not_used(name, document),
+        Some(name) if document.machine.is_x86() => tsc::not_used(name, document),
         Some(name) => not_chosen(name, document).unwrap_or_else(|| slow_elsewhere(name, document)),
         None => unreadable_and_slow(document),
     }
@@ -198,8 +198,8 @@ fn is_arm_or_riscv(document: &Document) -> bool {
             .iter()
             .any(|start| name.starts_with(start)),
         None => {
-            document.lists_clocksource("arch_sys_counter")
-                || document.lists_clocksource("riscv_clocksource")
+            document.machine.lists_clocksource("arch_sys_counter")
+                || document.machine.lists_clocksource("riscv_clocksource")
         }
     }
 }
@@ -207,7 +207,7 @@ fn is_arm_or_riscv(document: &Document) -> bool {
 /// The finding that the clocksource's name is unreadable, although no clock is slow.
 fn unknown_clocksource(document: &Document) -> Option<Finding> {
     // Without a kernel release, no facts were collected, or the system is not Linux.
-    if document.clocksource().is_some() || document.machine.kernel.is_none() {
+    if document.machine.clocksource().is_some() || document.machine.kernel.is_none() {
         return None;
     }
     let mut finding = Finding::note(
@@ -224,7 +224,7 @@ fn unknown_clocksource(document: &Document) -> Option<Finding> {
 
 /// The finding that a system call answers, and the clocksource's name is unreadable.
 fn unreadable_and_slow(document: &Document) -> Finding {
-    let what = if document.is_gvisor() {
+    let what = if document.machine.is_gvisor() {
         "each call for the time is a call into gVisor, which hides the host's clocksource"
     } else {
         "each call for the time is a system call, and the name of the kernel's clocksource is \
@@ -237,7 +237,7 @@ fn unreadable_and_slow(document: &Document) -> Finding {
 
 /// Makes the clocksource's name readable.
 fn unmask(document: &Document) -> &'static str {
-    if document.is_gvisor() {
+    if document.machine.is_gvisor() {
         "run tickline on the host: gVisor shows no clocksource"
     } else {
         "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs /sys), or run \
@@ -252,7 +252,7 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
         return None;
     }
     // If the vDSO is mapped in spite of the parameter, it is not off.
-    if let Some(word) = vdso_parameter(document)
+    if let Some(parameter) = vdso_parameter(document)
         && document.machine.vdso_mapped != Some(true)
     {
         return Some(
@@ -260,13 +260,13 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
                 Code::VdsoOff,
                 "the vDSO is switched off, so each call for the time is a system call",
             )
-            .seen(format!("the kernel's command line has {word}"))
-            .fix(without_vdso_parameter(word, document)),
+            .seen(format!("the kernel's command line has {parameter}"))
+            .fix(without_vdso_parameter(parameter, document)),
         );
     }
     // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
     // from the vDSO if the vDSO cannot read a counter (PLATFORM.md).
-    let name = document.clocksource()?;
+    let name = document.machine.clocksource()?;
     let is_arm_32 = document.machine.architecture.as_deref() == Some("arm");
     if is_arm_32 || coarse_served_by != Some(ServedBy::SystemCall) {
         return None;
@@ -293,20 +293,20 @@ const LOOK_BETWEEN: &str = "look for what stands between program and vDSO: an in
 
 /// The parameter on the kernel's command line that switches the vDSO off.
 fn vdso_parameter(document: &Document) -> Option<&'static str> {
-    if document.has_parameter("vdso=0") {
+    if document.machine.has_parameter("vdso=0") {
         return Some("vdso=0");
     }
     // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
-    if document.is_x86_32() && document.has_parameter("vdso32=0") {
+    if document.machine.is_x86_32() && document.machine.has_parameter("vdso32=0") {
         return Some("vdso32=0");
     }
     None
 }
 
 /// The removal of a parameter that keeps the kernel's clocks from the vDSO.
-fn without_vdso_parameter(word: &str, document: &Document) -> Fix {
-    Fix::from(format!("take `{word}` off the kernel's command line"))
-        .with_steps(steps::remove_parameter(word, document))
+fn without_vdso_parameter(parameter: &str, document: &Document) -> Fix {
+    Fix::from(format!("take `{parameter}` off the kernel's command line"))
+        .with_steps(steps::remove_parameter(parameter, document))
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
@@ -348,7 +348,7 @@ fn mapping(document: &Document) -> Option<String> {
 /// The vDSO does not read KVM's clock.
 fn kvm_clock(document: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
-    if document.has_parameter(NO_VSYSCALL) {
+    if document.machine.has_parameter(NO_VSYSCALL) {
         return Finding::slow(
             Code::VdsoOff,
             "the kernel's command line keeps kvm-clock from the vDSO",
@@ -358,7 +358,8 @@ fn kvm_clock(document: &Document) -> Finding {
         .fix(without_vdso_parameter(NO_VSYSCALL, document));
     }
     // A 64-bit vDSO reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT (PLATFORM.md).
-    let lacks_bit = document.coarse_served_by() == Some(ServedBy::Vdso) && !document.is_x86_32();
+    let lacks_bit =
+        document.coarse_served_by() == Some(ServedBy::Vdso) && !document.machine.is_x86_32();
     let finding = if lacks_bit {
         Finding::slow(
             Code::KvmClockUnstable,
@@ -414,14 +415,14 @@ fn xen(document: &Document) -> Finding {
         return finding.fix(Fix::none("the counters are unsynchronised").then(help));
     }
     let finding = finding.seen_all(tsc::rejection_evidence(document));
-    let accepts_tsc = document.accepts_tsc();
+    let accepts_tsc = document.machine.accepts_tsc();
     if accepts_tsc == Some(true) {
         return with_switch_to_tsc(finding, document);
     }
-    if document.rejection().is_some() || document.lists_clocksource("tsc") {
+    if document.machine.rejection().is_some() || document.machine.lists_clocksource("tsc") {
         return finding.fix(tsc::fix_for_rejected(document));
     }
-    if document.has_invariant_tsc() == Some(false) {
+    if document.machine.has_invariant_tsc() == Some(false) {
         return finding.fix(shared_fixes::host_fix_or(shared_fixes::trust_tsc, document));
     }
     if accepts_tsc.is_none() {

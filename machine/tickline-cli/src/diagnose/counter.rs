@@ -19,9 +19,9 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     // where the name of the clocksource is hidden. gVisor has no other source, in its system calls
     // either (`CalibratedClock.GetTime` in `pkg/sentry/time`).
     let computes_from_counter =
-        document.paravirtual_clock().is_some() || document.clocksource().is_none();
-    let kernel_uses_them = document.is_gvisor()
-        || document.clocksource().is_some_and(is_counter)
+        document.machine.paravirtual_clock().is_some() || document.machine.clocksource().is_none();
+    let kernel_uses_them = document.machine.is_gvisor()
+        || document.machine.clocksource().is_some_and(is_counter)
         || computes_from_counter && document.is_answered_by_vdso();
     let host = shared_fixes::synchronise(document);
     let mut finding = if kernel_uses_them {
@@ -29,7 +29,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
             Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then", host),
             None => host,
         };
-        let kernel = if document.is_gvisor() {
+        let kernel = if document.machine.is_gvisor() {
             "gVisor"
         } else {
             "the kernel"
@@ -57,7 +57,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
         });
     }
     finding = finding.seen_all(document.unsynchronised_pairs());
-    if document.has_parameter("tsc=reliable") {
+    if document.machine.has_parameter("tsc=reliable") {
         finding = finding.seen(
             "the kernel's command line has tsc=reliable, so the kernel has not compared the \
              counters",
@@ -69,7 +69,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
 /// The first clocksource on offer that is not computed from the counter, except the timer tick and
 /// an hpet that may stop, which keep time badly. gVisor uses none of its host's.
 fn other_timer(document: &Document) -> Option<&str> {
-    if document.is_gvisor() {
+    if document.machine.is_gvisor() {
         return None;
     }
     let offered = document.machine.available_clocksources.as_deref()?;
@@ -77,7 +77,9 @@ fn other_timer(document: &Document) -> Option<&str> {
         is_tick(name) || name == "hpet" && shared_fixes::may_have_stopping_hpet(document)
     };
     offered.split_whitespace().find(|name| {
-        !is_computed_from_counter(name) && !is_bad(name) && document.clocksource() != Some(name)
+        !is_computed_from_counter(name)
+            && !is_bad(name)
+            && document.machine.clocksource() != Some(name)
     })
 }
 
@@ -137,7 +139,7 @@ pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
 
 /// CPUID does not state that the counter runs at a constant rate.
 pub(super) fn not_invariant(document: &Document) -> Option<Finding> {
-    if document.has_invariant_tsc() != Some(false) {
+    if document.machine.has_invariant_tsc() != Some(false) {
         return None;
     }
     Some(
@@ -168,7 +170,10 @@ pub(super) fn unused_frequency_implausible(document: &Document) -> Option<Findin
 
 /// Whether the kernel's clocks are computed from the counter, for all that is known.
 fn is_clock_by_counter(document: &Document) -> bool {
-    document.clocksource().is_none_or(is_computed_from_counter)
+    document
+        .machine
+        .clocksource()
+        .is_none_or(is_computed_from_counter)
 }
 
 fn wrong_frequency(document: &Document) -> Option<Finding> {
@@ -178,7 +183,7 @@ fn wrong_frequency(document: &Document) -> Option<Finding> {
     }
     let measured_hz = document.clock.frequency_hz?;
     let nominal_hz = document
-        .nominal_hz()
+        .recorded_nominal_hz()
         .filter(|hz| document.is_implausible(measured_hz, *hz));
     let doubt = document.tsc_frequency_doubt();
     let finding = if let Some(nominal_hz) = nominal_hz {
@@ -218,7 +223,7 @@ fn find_wrong_frequency(document: &Document) -> Fix {
 
 /// Firmware writes to the TSC.
 pub(super) fn firmware_writes_tsc(document: &Document) -> Option<Finding> {
-    let messages = document.firmware_writes()?;
+    let messages = document.machine.firmware_writes()?;
     let first = *messages.first()?;
     let writer = match document.machine.is_guest() {
         Some(true) => "the host",

@@ -35,7 +35,9 @@ pub(super) fn state_commands(document: &Document) -> &'static str {
         Some(TIMESYNCD) => "timedatectl timesync-status",
         Some(PTP4L) => "sudo pmc -u -b 0 'GET TIME_STATUS_NP', and the log of phc2sys",
         Some(_) => "ntpq -p, ntpctl -s all, or ntp-ctl status",
-        None if document.has_kernel_loop() => "ntpq -p, timedatectl timesync-status, or its log",
+        None if document.machine.has_kernel_loop() => {
+            "ntpq -p, timedatectl timesync-status, or its log"
+        }
         None => {
             "chronyc tracking, ntpq -p, ntpctl -s all, timedatectl timesync-status, or the log of \
              phc2sys"
@@ -70,7 +72,9 @@ pub(super) fn step(document: &Document) -> &'static str {
         Some(_) => {
             "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
         }
-        None if document.has_kernel_loop() => "let it step the clock at its start, by a restart",
+        None if document.machine.has_kernel_loop() => {
+            "let it step the clock at its start, by a restart"
+        }
         None => {
             "let it step the clock: chronyd by sudo chronyc makestep, ntpd and systemd-timesyncd \
              by a restart, phc2sys with -S SECONDS"

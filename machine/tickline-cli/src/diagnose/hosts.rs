@@ -18,7 +18,7 @@ use crate::machine::{Cloud, Hypervisor};
 /// The fix that lets a guest's kernel trust the TSC, for the administrator of its host. `None` for a
 /// hypervisor without a known setting, and for gVisor, whatever is below its host.
 pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
-    if document.is_gvisor() {
+    if document.machine.is_gvisor() {
         return None;
     }
     Some(match document.machine.hypervisor.as_ref()? {

@@ -84,7 +84,7 @@ pub(crate) fn level(document: &Document, findings: &[Finding], accepted: &[Strin
 
 /// The cost of a call for the time, and the reason if it is slow.
 fn cost(document: &Document, slow: Option<&Finding>) -> String {
-    let clocksource = match document.clocksource() {
+    let clocksource = match document.machine.clocksource() {
         Some(name) => format!(" ({name})"),
         None => String::new(),
     };
@@ -103,7 +103,7 @@ fn cost(document: &Document, slow: Option<&Finding>) -> String {
             Some(ns) => format!("takes {ns:.0} ns"),
             None => "needs no system call".to_owned(),
         };
-        let clocksource = match document.clocksource() {
+        let clocksource = match document.machine.clocksource() {
             Some(name) => format!(", {name}"),
             None => String::new(),
         };

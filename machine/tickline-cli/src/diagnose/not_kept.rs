@@ -11,18 +11,20 @@ use crate::document::{Document, Explained, Explanation, Finding, Fix};
 /// that.
 pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     let is_good = document.may_use_tsc()
-        && document.has_invariant_tsc() != Some(false)
+        && document.machine.has_invariant_tsc() != Some(false)
         && document.tsc_frequency_doubt().is_none();
-    if document.clocksource() != Some("tsc") || !is_good {
+    if document.machine.clocksource() != Some("tsc") || !is_good {
         return None;
     }
-    let word = document.last_parameter("clocksource=")?;
-    let name = word.strip_prefix("clocksource=")?;
-    if name == "tsc" || is_of_host(name) || !document.lists_clocksource(name) {
+    let parameter = document.machine.last_parameter("clocksource=")?;
+    let name = parameter.strip_prefix("clocksource=")?;
+    if name == "tsc" || is_of_host(name) || !document.machine.lists_clocksource(name) {
         return None;
     }
-    let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
-        .with_steps(steps::keep_tsc(document));
+    let fix = Fix::from(format!(
+        "boot with clocksource=tsc instead of `{parameter}`"
+    ))
+    .with_steps(steps::keep_tsc(document));
     let fix = shared_fixes::after_decision(fix, document);
     Some(
         Finding::note(
@@ -33,7 +35,7 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
             ),
         )
         .seen("current_clocksource is tsc")
-        .seen(format!("the kernel's command line has {word}"))
+        .seen(format!("the kernel's command line has {parameter}"))
         .fix(fix),
     )
 }

@@ -17,9 +17,9 @@ mod tsc_frequency;
 
 use super::{hosts, steps};
 use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT};
-use crate::document::kernel_log::Cause;
 use crate::document::{Document, Fix};
 use crate::machine::Hypervisor;
+use crate::machine::kernel_log::Cause;
 
 pub(super) use stopping_hpet::{has_stopping_hpet, may_have_stopping_hpet, without_hpet};
 use tsc_frequency::state_frequency;
@@ -51,13 +51,13 @@ pub(super) fn see_offer() -> Fix {
 /// The switch of the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
     let now = steps::switch_command(clocksource);
-    let at_next_start = match document.last_parameter("clocksource=") {
-        Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
-            format!("the kernel's command line has `{word}` already, for the next start")
+    let at_next_start = match document.machine.last_parameter("clocksource=") {
+        Some(parameter) if parameter.strip_prefix("clocksource=") == Some(clocksource) => {
+            format!("the kernel's command line has `{parameter}` already, for the next start")
         }
         // Without any such parameter, the kernel would choose a clocksource by its own preferences.
-        Some(word) => {
-            format!("to keep it, boot with clocksource={clocksource} instead of `{word}`")
+        Some(parameter) => {
+            format!("to keep it, boot with clocksource={clocksource} instead of `{parameter}`")
         }
         None => format!("to keep it, boot with clocksource={clocksource}"),
     };
@@ -106,7 +106,7 @@ pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
 pub(super) fn use_tsc(document: &Document) -> Fix {
     let recommended = document.machine.cloud.as_ref().and_then(hosts::recommended);
     match recommended {
-        Some(name) if name != "tsc" && document.clocksource() == Some(name) => {
+        Some(name) if name != "tsc" && document.machine.clocksource() == Some(name) => {
             let host = host_fix(document).unwrap_or_default();
             let tsc = checked_switch_to_tsc(document);
             return host.or_unless_impossible(
@@ -114,7 +114,7 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
                 &tsc,
             );
         }
-        Some(name) if name != "tsc" && document.lists_clocksource(name) => {
+        Some(name) if name != "tsc" && document.machine.lists_clocksource(name) => {
             return switch_to(name, document);
         }
         _ => {}
@@ -135,11 +135,14 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
         ))
         .then("`tickline explain frequency_implausible` says what to look at");
     }
-    let is_invariant = document.has_invariant_tsc() != Some(false);
+    let is_invariant = document.machine.has_invariant_tsc() != Some(false);
     let mut checks = Vec::new();
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be
     // compared first. For a TSC that is not invariant, the text below contains that condition.
-    if document.paravirtual_clock().is_some() && is_invariant && !document.are_synchronised() {
+    if document.machine.paravirtual_clock().is_some()
+        && is_invariant
+        && !document.are_synchronised()
+    {
         checks.push(
             "that `tickline warp` finds the counters synchronised, which the host does not \
              guarantee"
@@ -147,7 +150,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
         );
         // The vDSO reads kvm-clock if the host vouches for its TSC. A cloud's customer can't look.
         let host_may_doubt =
-            document.clocksource() == Some("kvm-clock") && !document.is_answered_by_vdso();
+            document.machine.clocksource() == Some("kvm-clock") && !document.is_answered_by_vdso();
         if host_may_doubt && document.machine.cloud.is_none() {
             checks.push(format!(
                 "that the host's kernel keeps time with tsc ({SHOW_CURRENT} there)"
@@ -199,19 +202,19 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
 /// kernel is right, and there is no fix.
 pub(super) fn trust_tsc(document: &Document) -> Fix {
     // A kernel without the frequency doubts nothing.
-    if document.lacks_tsc_frequency() {
+    if document.machine.lacks_tsc_frequency() {
         return state_frequency(document);
     }
-    if document.has_invariant_tsc() == Some(false) {
+    if document.machine.has_invariant_tsc() == Some(false) {
         return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
-    if document.has_parameter("tsc=reliable") {
+    if document.machine.has_parameter("tsc=reliable") {
         return Fix::none("the kernel's command line has tsc=reliable already");
     }
     // Older kernels compare the counters in spite of the parameter (`unsynchronized_tsc` in
     // `arch/x86/kernel/tsc.c`).
     let kernel = match document.machine.kernel.as_deref() {
-        Some(older) if document.is_kernel_at_least(3, 3) == Some(false) => {
+        Some(older) if document.machine.is_kernel_at_least(3, 3) == Some(false) => {
             format!("with a kernel 3.3 or later: this one is {older}")
         }
         _ => "kernel 3.3 or later".to_owned(),
@@ -220,7 +223,7 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
     let clocksource = clocksource_tsc(document);
     let mut parameters =
         format!("boot with tsc=reliable {clocksource} ({kernel}), {RELIABLE_ONLY_WHERE}");
-    if document.rejection().is_none() {
+    if document.machine.rejection().is_none() {
         parameters += &format!(", and {NO_WARP}");
     }
     after_decision(parameters.into(), document)
@@ -229,8 +232,10 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
 /// The parameter that chooses the TSC, and the one that it replaces. Of several such parameters the
 /// kernel obeys the last.
 fn clocksource_tsc(document: &Document) -> String {
-    match document.last_parameter("clocksource=") {
-        Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
+    match document.machine.last_parameter("clocksource=") {
+        Some(parameter) if parameter != "clocksource=tsc" => {
+            format!("clocksource=tsc instead of `{parameter}`")
+        }
         _ => "clocksource=tsc".to_owned(),
     }
 }
@@ -238,15 +243,15 @@ fn clocksource_tsc(document: &Document) -> String {
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
 /// at boot (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for v5.2").
 pub(super) fn no_watchdog(document: &Document) -> Fix {
-    if document.has_invariant_tsc() == Some(false) {
+    if document.machine.has_invariant_tsc() == Some(false) {
         return trust_tsc(document);
     }
-    if document.has_parameter("tsc=nowatchdog") {
+    if document.machine.has_parameter("tsc=nowatchdog") {
         return Fix::none("the kernel's command line has tsc=nowatchdog already");
     }
     let clocksource = clocksource_tsc(document);
     // The watchdog itself compares the counters since Linux 7.1.
-    let at_run_time = if document.is_kernel_at_least(7, 1) == Some(true) {
+    let at_run_time = if document.machine.is_kernel_at_least(7, 1) == Some(true) {
         ", and ends the one at run time"
     } else {
         ""
@@ -255,10 +260,10 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
         "boot with tsc=nowatchdog {clocksource} (kernel 5.2 or later), which leaves the kernel's \
          comparison of the CPUs' counters at boot in force{at_run_time}"
     );
-    if document.rejection().is_none() {
+    if document.machine.rejection().is_none() {
         newer += &format!(": use it only if {NO_WARP}");
     }
-    match document.is_kernel_at_least(5, 2) {
+    match document.machine.is_kernel_at_least(5, 2) {
         Some(true) => after_decision(newer.into(), document),
         Some(false) => trust_tsc(document),
         None => {
@@ -271,15 +276,18 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
 }
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
-/// watchdog tolerates about 100 ppm or more (`Document::watchdog_limit_ppm`). `tickline warp`
+/// watchdog tolerates about 100 ppm or more (`Machine::watchdog_limit_ppm`). `tickline warp`
 /// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
 /// kernel's present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
-    if document.has_invariant_tsc() == Some(false) {
+    if document.machine.has_invariant_tsc() == Some(false) {
         return host_fix_or(trust_tsc, document);
     }
-    let limit_ppm = document.watchdog_limit_ppm();
-    let clock = document.clocksource().unwrap_or("the kernel's clock");
+    let limit_ppm = document.machine.watchdog_limit_ppm();
+    let clock = document
+        .machine
+        .clocksource()
+        .unwrap_or("the kernel's clock");
     let check = format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
          measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
@@ -296,7 +304,7 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     } else {
         check.into()
     };
-    if document.clocksource() == Some("hpet") && may_have_stopping_hpet(document) {
+    if document.machine.clocksource() == Some("hpet") && may_have_stopping_hpet(document) {
         fix = fix.or_fix(
             "if hpet is wrong, which may stop in deep idle states on this processor:",
             &without_hpet(document),
@@ -312,7 +320,7 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
         fix.then_fix("if the kernel is right:", host_or_firmware_fix(document))
             .or_unless_impossible("only if the rate is steady:", &no_watchdog(document))
     };
-    let Some(when) = document.skew_after_resume() else {
+    let Some(when) = document.machine.skew_after_resume() else {
         return fix;
     };
     let firmware = match document.machine.is_guest() {
@@ -334,8 +342,9 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
 /// it compares those of all CPUs, too, and its last message does not say which of its checks has
 /// failed (`watchdog_check_result` in `kernel/time/clocksource.c`).
 fn may_be_warp(document: &Document) -> bool {
-    document.is_kernel_at_least(7, 1) != Some(false)
+    document.machine.is_kernel_at_least(7, 1) != Some(false)
         && document
+            .machine
             .rejection()
             .is_none_or(|rejection| rejection.cause == Cause::Watchdog)
 }
@@ -344,8 +353,9 @@ fn may_be_warp(document: &Document) -> bool {
 /// first: somebody may have set it because the TSC is bad. If the TSC is known to be bad, the
 /// parameter stays. If the command line also selects another clocksource, the fix replaces that
 /// selection, too, because the kernel would obey it.
-pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
+pub(super) fn without_parameter(parameter: &str, document: &Document) -> Fix {
     let has_warp = document
+        .machine
         .rejection()
         .is_some_and(|rejection| rejection.cause == Cause::Warp);
     if document.are_unsynchronised() || has_warp {
@@ -354,13 +364,13 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     if !document.may_have_good_tsc() {
         return invariant_tsc(document);
     }
-    let steps = if document.has_parameter(word) {
-        steps::remove_parameter_against_tsc(word, document)
+    let steps = if document.machine.has_parameter(parameter) {
+        steps::remove_parameter_against_tsc(parameter, document)
     } else {
         None
     };
-    let mut text = format!("take `{word}` off the kernel's command line");
-    let others = document.selections_against_tsc();
+    let mut text = format!("take `{parameter}` off the kernel's command line");
+    let others = document.machine.selections_against_tsc();
     if !others.is_empty() {
         text += &format!(
             ", and put clocksource=tsc in place of `{}`",
@@ -387,7 +397,7 @@ pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> 
 /// has no host.
 pub(super) fn synchronise(document: &Document) -> Fix {
     let fix = host_or_firmware_fix(document);
-    let has_setting = document.may_be_x86() && hosts::trusted_tsc(document).is_some();
+    let has_setting = document.machine.may_be_x86() && hosts::trusted_tsc(document).is_some();
     let is_emulated = document.machine.hypervisor == Some(Hypervisor::Tcg);
     if !has_setting || document.machine.cloud.is_some() || is_emulated {
         return fix;
@@ -400,13 +410,13 @@ pub(super) fn synchronise(document: &Document) -> Fix {
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare
 /// metal.
 pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
-    if document.is_gvisor() {
+    if document.machine.is_gvisor() {
         return hosts::synchronised_sandbox();
     }
     if let Some(host) = host_fix(document) {
         return host;
     }
-    let (firmware, host) = if document.may_be_x86() {
+    let (firmware, host) = if document.machine.may_be_x86() {
         (FIRMWARE, hosts::synchronised_tsc())
     } else {
         (OTHER_FIRMWARE, hosts::synchronised_counter())
@@ -423,7 +433,7 @@ pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
 /// customer of a cloud. `None` without a known hypervisor or cloud, and in gVisor, whose kernel
 /// has no TSC of its own to trust.
 pub(super) fn host_fix(document: &Document) -> Option<Fix> {
-    if document.is_gvisor() {
+    if document.machine.is_gvisor() {
         return None;
     }
     if let Some(cloud) = &document.machine.cloud
@@ -431,7 +441,7 @@ pub(super) fn host_fix(document: &Document) -> Option<Fix> {
     {
         return Some(text.into());
     }
-    if !document.may_be_x86() {
+    if !document.machine.may_be_x86() {
         return None;
     }
     hosts::trusted_tsc(document)

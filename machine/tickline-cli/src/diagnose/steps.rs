@@ -2,8 +2,8 @@
 //! has no steps if an administrator must decide, or if the commands for the host are unknown.
 
 use crate::clocksources::CURRENT_FILE;
-use crate::document::kernel_log::ANY_REJECTION;
 use crate::document::{Document, Steps};
+use crate::machine::kernel_log::ANY_REJECTION;
 use crate::machine::{EXTLINUX, GRUB, GRUBBY};
 
 /// The command that switches to a clocksource until the machine restarts.
@@ -28,25 +28,30 @@ fn is_selection_by_name(parameter: &str) -> bool {
 /// The switch of the kernel to another clocksource that it accepts. `None` if the present
 /// clocksource is unknown, because no command could undo the switch.
 pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
-    let present = document.clocksource()?;
+    let present = document.machine.clocksource()?;
     if !is_name(present) || !is_name(clocksource) {
         return None;
     }
-    let word = format!("clocksource={clocksource}");
-    let is_selection = |word: &&str| word.starts_with("clocksource=");
-    let are_several = document.kernel_parameters().filter(is_selection).count() > 1;
-    let former = document.last_parameter("clocksource=");
-    let kept = if former == Some(word.as_str()) {
+    let parameter = format!("clocksource={clocksource}");
+    let is_selection = |parameter: &&str| parameter.starts_with("clocksource=");
+    let are_several = document
+        .machine
+        .kernel_parameters()
+        .filter(is_selection)
+        .count()
+        > 1;
+    let former = document.machine.last_parameter("clocksource=");
+    let kept = if former == Some(parameter.as_str()) {
         // The command line names this clocksource already.
         Steps::default()
     } else if former.is_some_and(|former| !is_selection_by_name(former)) {
-        // The parameter has characters that must not reach a shell.
+        // The former parameter has characters that must not reach a shell.
         return None;
     } else if are_several {
         // The steps replace one parameter, and leave the other in force.
         Steps::default()
     } else {
-        replace_parameters(former.as_slice(), &[&word], document)
+        replace_parameters(former.as_slice(), &[&parameter], document)
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
     // Any other timer has only one counter, and needs no check.
@@ -89,19 +94,19 @@ fn unless_rejected(then: &str) -> String {
 }
 
 /// The removal of a parameter from the kernel's command line.
-pub(super) fn remove_parameter(word: &str, document: &Document) -> Steps {
-    replace_parameters(&[word], &[], document)
+pub(super) fn remove_parameter(parameter: &str, document: &Document) -> Steps {
+    replace_parameters(&[parameter], &[], document)
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the selection of the TSC if
 /// the command line selects another clocksource. Under such a parameter the kernel has not compared
 /// the counters, so its log can't call them bad. `None` as in [`switch`], and beside several
 /// selections.
-pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> Option<Steps> {
-    let kept = match document.selections_against_tsc().as_slice() {
-        [] => remove_parameter(word, document),
+pub(super) fn remove_parameter_against_tsc(parameter: &str, document: &Document) -> Option<Steps> {
+    let kept = match document.machine.selections_against_tsc().as_slice() {
+        [] => remove_parameter(parameter, document),
         [other] if is_selection_by_name(other) => {
-            replace_parameters(&[word, other], &["clocksource=tsc"], document)
+            replace_parameters(&[parameter, other], &["clocksource=tsc"], document)
         }
         _ => return None,
     };
@@ -112,8 +117,8 @@ pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> O
 }
 
 /// The addition of a parameter to the kernel's command line.
-pub(super) fn add_parameter(word: &str, document: &Document) -> Steps {
-    replace_parameters(&[], &[word], document)
+pub(super) fn add_parameter(parameter: &str, document: &Document) -> Steps {
+    replace_parameters(&[], &[parameter], document)
 }
 
 /// A setting that the command `now` makes, and `undo` undoes.
@@ -224,7 +229,7 @@ mod tests {
 
     use super::super::hosts;
     use super::*;
-    use crate::document::kernel_log::rejection;
+    use crate::machine::kernel_log::rejection;
 
     /// One message of each kind.
     const REJECTIONS: [&str; 18] = [

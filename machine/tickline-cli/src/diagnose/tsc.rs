@@ -3,12 +3,12 @@
 use super::clocksource::{self, not_chosen};
 use super::shared_fixes;
 use crate::document::Block::{Commands, Prose};
-use crate::document::kernel_log::{Cause, Rejection};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::machine::kernel_log::{Cause, Rejection};
 
 /// The finding for an x86 machine whose clocksource is not the TSC, and not a hypervisor's clock.
 pub(super) fn not_used(name: &str, document: &Document) -> Finding {
-    if document.accepts_tsc() == Some(true) {
+    if document.machine.accepts_tsc() == Some(true) {
         let fix = if document.are_unsynchronised() {
             Fix::none("the counters are unsynchronised")
         } else {
@@ -25,8 +25,8 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
     if let Some(finding) = not_chosen(name, document) {
         return finding;
     }
-    for word in ["notsc", "tsc=unstable"] {
-        if document.has_parameter(word) {
+    for parameter in ["notsc", "tsc=unstable"] {
+        if document.machine.has_parameter(parameter) {
             return Finding::slow(
                 Code::SwitchedOff,
                 format!(
@@ -35,8 +35,8 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
                 ),
             )
             .seen(format!("current_clocksource is {name}"))
-            .seen(format!("the kernel's command line has {word}"))
-            .fix(shared_fixes::without_parameter(word, document));
+            .seen(format!("the kernel's command line has {parameter}"))
+            .fix(shared_fixes::without_parameter(parameter, document));
         }
     }
     rejected(name, document).unwrap_or_else(|| unexplained(name, document))
@@ -44,7 +44,7 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
 
 /// The finding if the kernel's log says why the kernel has rejected the TSC.
 fn rejected(name: &str, document: &Document) -> Option<Finding> {
-    let rejection = document.rejection()?;
+    let rejection = document.machine.rejection()?;
     let what = sentence(&rejection, name, document);
     let mut finding = Finding::slow(code_of(rejection.cause), what)
         .seen(format!("current_clocksource is {name}"))
@@ -52,11 +52,12 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
         .seen_all(rejection.messages)
         .fix(fix_for_rejected(document));
     if rejection.cause == Cause::Skew {
-        finding = finding.seen_all(document.skew());
+        finding = finding.seen_all(document.machine.skew());
         // An hpet that stops explains the skew by itself.
         if !blames_stopping_hpet(document) {
             finding = finding.seen_all(
                 document
+                    .machine
                     .skew_after_resume()
                     .map(|when| format!("that was {when}, at which firmware may set the counter")),
             );
@@ -105,7 +106,7 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Delay => {
             "the kernel could not read its clocks fast enough to compare the TSC with another one"
         }
-        Cause::Watchdog if document.is_kernel_at_least(7, 1) != Some(false) => {
+        Cause::Watchdog if document.machine.is_kernel_at_least(7, 1) != Some(false) => {
             "the kernel's watchdog rejected the TSC, for its rate or for counters that differ"
         }
         Cause::Watchdog => {
@@ -168,6 +169,7 @@ fn may_stop(document: &Document) -> &'static str {
 /// Whether the kernel's reason for its rejection of the TSC has this part.
 fn is_reason(part: &str, document: &Document) -> bool {
     document
+        .machine
         .rejection()
         .is_some_and(|rejection| rejection.reason.contains(part))
 }
@@ -203,15 +205,16 @@ fn may_blame_stopping_hpet(document: &Document) -> bool {
 /// Whether the kernel keeps time with hpet, and may have rejected a good TSC by it.
 fn may_be_rejected_by_hpet(document: &Document) -> bool {
     let by_watchdog = document
+        .machine
         .rejection()
         .is_none_or(|rejection| matches!(rejection.cause, Cause::Skew | Cause::Watchdog));
-    by_watchdog && document.clocksource() == Some("hpet") && document.may_have_good_tsc()
+    by_watchdog && document.machine.clocksource() == Some("hpet") && document.may_have_good_tsc()
 }
 
 /// The list of available clocksources, which does not offer the TSC; `None` if it is unreadable.
 fn offer(document: &Document) -> Option<String> {
     let list = document.machine.available_clocksources.as_deref()?;
-    Some(if document.lists_clocksource("tsc") {
+    Some(if document.machine.lists_clocksource("tsc") {
         format!("available_clocksource has tsc, but the kernel has rejected it: {list}")
     } else {
         format!("available_clocksource has no tsc: {list}")
@@ -220,7 +223,7 @@ fn offer(document: &Document) -> Option<String> {
 
 /// The finding if the log does not say why the kernel does not use the TSC.
 fn unexplained(name: &str, document: &Document) -> Finding {
-    let is_listed = document.lists_clocksource("tsc");
+    let is_listed = document.machine.lists_clocksource("tsc");
     let has_log = document.machine.kernel_log.is_some();
     let mut fix = if is_listed {
         fix_for_rejected(document)
@@ -239,7 +242,7 @@ fn unexplained(name: &str, document: &Document) -> Finding {
     let Some(offer) = offer(document) else {
         return offer_unknown(name, fix, document);
     };
-    let failures = document.failed_calibrations();
+    let failures = document.machine.failed_calibrations();
     if !failures.is_empty() {
         return Finding::slow(
             Code::Missing,
@@ -310,10 +313,10 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Findi
 /// The kernel's messages about its rejection of the TSC. Without a message, the position of the TSC
 /// at the end of the list of clocksources may show the rejection.
 pub(super) fn rejection_evidence(document: &Document) -> Vec<String> {
-    if let Some(rejection) = document.rejection() {
+    if let Some(rejection) = document.machine.rejection() {
         return rejection.messages;
     }
-    if document.lists_clocksource("tsc") && document.accepts_tsc() == Some(false) {
+    if document.machine.lists_clocksource("tsc") && document.machine.accepts_tsc() == Some(false) {
         return vec![
             "available_clocksource has tsc at its end, where the kernel puts one that it has \
              marked unstable"
@@ -328,7 +331,7 @@ fn fix_for_missing(document: &Document) -> Fix {
     if document.are_unsynchronised() {
         return shared_fixes::synchronise(document);
     }
-    if document.lacks_tsc_frequency() {
+    if document.machine.lacks_tsc_frequency() {
         return shared_fixes::trust_tsc(document);
     }
     if blames_stopping_hpet(document) {
@@ -347,7 +350,7 @@ pub(super) fn fix_for_rejected(document: &Document) -> Fix {
     if document.are_unsynchronised() {
         return shared_fixes::synchronise(document);
     }
-    let rejection = document.rejection();
+    let rejection = document.machine.rejection();
     let cause = rejection.map_or(Cause::Watchdog, |rejection| rejection.cause);
     fix_for(cause, document)
 }
@@ -358,7 +361,10 @@ fn overrule_if_understood(document: &Document) -> Fix {
     if trust.is_impossible() {
         return trust;
     }
-    let reason = document.rejection().map(|rejection| rejection.reason);
+    let reason = document
+        .machine
+        .rejection()
+        .map(|rejection| rejection.reason);
     Fix::from(format!(
         "find out what the kernel means by \"{}\"",
         reason.unwrap_or_default()

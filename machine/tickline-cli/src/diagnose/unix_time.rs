@@ -13,8 +13,7 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix, Steps};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Leap, Ntp, NtpDaemon, PTP4L, TIMESYNCD};
-use crate::machine_rows::ignored_answer;
+use crate::machine::{IgnoredAnswer, Leap, Ntp, NtpDaemon, PTP4L, TIMESYNCD};
 use crate::words::{grouped, time};
 use unproven::{seen_ptp4l, server_unproven};
 
@@ -104,7 +103,8 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
         return None;
     }
     let seen_error = format!("adjtimex: maxerror is {error}, the kernel's limit");
-    let ignored = document.machine.ignored_answer.as_ref().map(ignored_answer);
+    let ignored = document.machine.ignored_answer.as_ref();
+    let ignored = ignored.map(IgnoredAnswer::in_words);
     if let Some(steerer) = steerer(document, ntp) {
         return Some(
             Finding::unsure(
@@ -152,7 +152,7 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if ntp.offset_ns != 0 {
         return Some("a program steers the kernel's clock".to_owned());
     }
-    if document.has_kernel_loop() {
+    if document.machine.has_kernel_loop() {
         return Some("a program steers the kernel's clock, or did".to_owned());
     }
     None
@@ -160,7 +160,8 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
 
 /// The finding about an error that a daemon has stated, while none answers this process.
 fn orphaned_claim(error: &str, document: &Document) -> Finding {
-    let ignored = document.machine.ignored_answer.as_ref().map(ignored_answer);
+    let ignored = document.machine.ignored_answer.as_ref();
+    let ignored = ignored.map(IgnoredAnswer::in_words);
     Finding::unsure(
         Code::NtpUnsynchronised,
         "an NTP daemon has stated the error of Unix time, but none answers here, so nothing \

@@ -1,14 +1,13 @@
-//! What rules and texts ask about a document of this machine or of a recorded machine. A missing
-//! fact is unknown.
+//! What rules and texts ask about a document of this machine or of a recorded machine, beyond what
+//! the facts alone answer (`machine/questions.rs`). A missing fact is unknown.
 
 use tickline::Reason;
-use tickline_core::clocksource::{Acceptance, Clocksource};
 
 use super::Document;
-use super::kernel_log::Cause;
-use crate::clocksources::{is_counter, is_of_x86, is_paravirtual, is_tick};
+use crate::clocksources::{is_counter, is_tick};
 use crate::cpu_list::{self, ranges};
-use crate::machine::{Leap, Ntp};
+use crate::machine::Ntp;
+use crate::machine::kernel_log::Cause;
 use crate::measure::calls::{GETTIMEOFDAY, MONOTONIC, MONOTONIC_COARSE, REALTIME};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -95,38 +94,9 @@ impl Document {
         Some((now_ns, then_ns))
     }
 
-    pub(crate) fn clocksource(&self) -> Option<&str> {
-        self.machine.clocksource.as_deref()
-    }
-
-    /// The clocksource, if it is paravirtual: that of KVM or Xen.
-    pub(crate) fn paravirtual_clock(&self) -> Option<&str> {
-        self.clocksource().filter(|name| is_paravirtual(name))
-    }
-
-    /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
-    /// may still name a TSC that it has rejected.
-    pub(crate) fn accepts_tsc(&self) -> Option<bool> {
-        let list = self.machine.available_clocksources.as_deref()?;
-        Some(
-            Clocksource::Tsc.acceptance(list.as_bytes()) == Acceptance::Accepted
-                && self.rejection().is_none(),
-        )
-    }
-
     /// Whether the kernel accepts the TSC, and no comparison has found unsynchronised counters.
     pub(crate) fn may_use_tsc(&self) -> bool {
-        self.accepts_tsc() == Some(true) && !self.are_unsynchronised()
-    }
-
-    /// Whether the list of available clocksources names this clocksource, accepted or not.
-    pub(crate) fn lists_clocksource(&self, clocksource: &str) -> bool {
-        let list = self
-            .machine
-            .available_clocksources
-            .as_deref()
-            .unwrap_or_default();
-        list.split_whitespace().any(|name| name == clocksource)
+        self.machine.accepts_tsc() == Some(true) && !self.are_unsynchronised()
     }
 
     /// The best clocksource on offer that the vDSO reads, except the TSC and the present
@@ -142,101 +112,21 @@ impl Document {
             return None;
         }
         let has_warp = self
+            .machine
             .rejection()
             .is_some_and(|rejection| rejection.cause == Cause::Warp);
         READ.into_iter()
             .filter(|name| !(has_warp && is_counter(name)))
-            .find(|name| self.lists_clocksource(name) && self.clocksource() != Some(name))
-    }
-
-    /// The words of the kernel's command line.
-    pub(crate) fn kernel_parameters(&self) -> impl Iterator<Item = &str> {
-        self.machine
-            .kernel_command_line
-            .as_deref()
-            .unwrap_or_default()
-            .split_whitespace()
-    }
-
-    /// The words of the kernel's command line that keep the kernel from another clocksource.
-    pub(crate) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
-        self.kernel_parameters()
-            .filter(|word| match word.strip_prefix("clocksource=") {
-                Some(name) => self.clocksource() == Some(name),
-                None => *word == "no-kvmclock",
+            .find(|name| {
+                self.machine.lists_clocksource(name) && self.machine.clocksource() != Some(name)
             })
     }
 
-    /// Whether the kernel's release is at least this version; `None` if the release is unknown.
-    pub(crate) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
-        let release = self.machine.kernel.as_deref()?;
-        let mut numbers = release
-            .split(|character: char| !character.is_ascii_digit())
-            .map(str::parse::<u32>);
-        match (numbers.next(), numbers.next()) {
-            (Some(Ok(first)), Some(Ok(second))) => Some((first, second) >= (major, minor)),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_gvisor(&self) -> bool {
-        self.machine.is_gvisor()
-    }
-
-    /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
-    /// hpet and acpi_pm exist only on x86.
-    pub(crate) fn is_x86(&self) -> bool {
-        match self.machine.architecture.as_deref() {
-            Some(architecture) => matches!(architecture, "x86_64" | "x86"),
-            None => self.clocksource().is_some_and(is_of_x86),
-        }
-    }
-
-    /// Whether the machine is x86, or its architecture was not recorded.
-    pub(crate) fn may_be_x86(&self) -> bool {
-        let architecture = self.machine.architecture.as_deref();
-        architecture.is_none_or(|name| matches!(name, "x86_64" | "x86"))
-    }
-
-    /// Whether the process is a 32-bit process on x86. The kernel may have 64 bits.
-    pub(crate) fn is_x86_32(&self) -> bool {
-        self.machine.architecture.as_deref() == Some("x86")
-    }
-
-    /// Whether the kernel's command line has this word.
-    pub(crate) fn has_parameter(&self, parameter: &str) -> bool {
-        self.kernel_parameters().any(|word| word == parameter)
-    }
-
-    /// The last word of the kernel's command line that begins with `name`, which the kernel obeys.
-    pub(crate) fn last_parameter(&self, name: &str) -> Option<&str> {
-        self.kernel_parameters()
-            .filter(|word| word.starts_with(name))
-            .last()
-    }
-
-    /// The words of the kernel's command line that select a clocksource, if the last, which the
-    /// kernel obeys, selects another one than the TSC.
-    pub(crate) fn selections_against_tsc(&self) -> Vec<&str> {
-        const SELECTION: &str = "clocksource=";
-        match self.last_parameter(SELECTION) {
-            None | Some("clocksource=tsc") => Vec::new(),
-            Some(_) => self
-                .kernel_parameters()
-                .filter(|word| word.starts_with(SELECTION))
-                .collect(),
-        }
-    }
-
-    /// Whether CPUID states that the TSC runs at one rate in all power states.
-    pub(crate) fn has_invariant_tsc(&self) -> Option<bool> {
-        self.machine.cpuid.as_ref()?.invariant_tsc
-    }
-
-    /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz. The
-    /// hypervisor's word comes first. In a guest leaf 15h describes the host; older versions of the
-    /// program recorded it all the same.
-    pub(crate) fn nominal_hz(&self) -> Option<u64> {
+    /// The counter's nominal frequency in the document, Hz, which may be that of another machine.
+    /// Unlike `Machine::nominal_hz`, this asks no processor and no firmware. The hypervisor's word
+    /// comes first. In a guest leaf 15h describes the host; older versions of the program recorded
+    /// it all the same.
+    pub(crate) fn recorded_nominal_hz(&self) -> Option<u64> {
         let recorded_hz = self.clock.nominal_frequency_hz;
         let Some(cpuid) = &self.machine.cpuid else {
             return recorded_hz;
@@ -253,12 +143,12 @@ impl Document {
     /// Why the kernel's clocks run at a wrong rate with the TSC, or would, by the kernel's log and
     /// the measured frequency, in words; `None` if nothing shows it.
     pub(crate) fn tsc_frequency_doubt(&self) -> Option<String> {
-        if self.clocksource().is_some_and(is_tick) {
+        if self.machine.clocksource().is_some_and(is_tick) {
             return None;
         }
         let measured_hz = self.clock.frequency_hz?;
         let measured = frequency(measured_hz);
-        if let Some(hz) = self.tsc_hz_by_kernel()
+        if let Some(hz) = self.machine.tsc_hz_by_kernel()
             && self.is_implausible(measured_hz, hz)
         {
             let hz = frequency(hz);
@@ -267,8 +157,8 @@ impl Document {
                  CLOCK_MONOTONIC"
             ));
         }
-        let hz = self.passed_over_tsc_hz()?;
-        if self.nominal_hz().is_some() || !self.is_implausible(measured_hz, hz) {
+        let hz = self.machine.passed_over_tsc_hz()?;
+        if self.recorded_nominal_hz().is_some() || !self.is_implausible(measured_hz, hz) {
             return None;
         }
         let hz = frequency(hz);
@@ -287,31 +177,9 @@ impl Document {
             && hz.abs_diff(measured_hz) > hz / 1_000_000 * PLAUSIBLE_PPM
     }
 
-    /// The leap second, by the kernel, or else by the daemon that answers. A daemon without the
-    /// kernel's loop, such as chronyd with `leapsecmode slew`, does not tell the kernel. It may
-    /// announce a second that the kernel knows to be over.
-    pub(crate) fn leap(&self) -> Option<Leap> {
-        let daemon = self.machine.ntp_daemon.as_ref();
-        if self.machine.ntp.is_none() && daemon.is_none() {
-            return None;
-        }
-        let by_daemon = daemon.and_then(|daemon| daemon.leap);
-        match self.machine.ntp.as_ref().and_then(Ntp::leap) {
-            Some(Leap::None) | None => by_daemon.or(Some(Leap::None)),
-            by_kernel => by_kernel,
-        }
-    }
-
-    /// Whether the kernel's own loop steers its clock (`STA_PLL` or `STA_FLL`), which a daemon has
-    /// switched on.
-    pub(crate) fn has_kernel_loop(&self) -> bool {
-        let ntp = self.machine.ntp.as_ref();
-        ntp.is_some_and(|ntp| ntp.has_flag("PLL") || ntp.has_flag("FLL"))
-    }
-
     /// Whether the TSC may be good: neither CPUID nor a comparison of the CPUs says otherwise.
     pub(crate) fn may_have_good_tsc(&self) -> bool {
-        self.has_invariant_tsc() != Some(false) && !self.are_unsynchronised()
+        self.machine.has_invariant_tsc() != Some(false) && !self.are_unsynchronised()
     }
 
     /// Whether the counters of all CPUs were compared and found synchronised.

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Leap;
+use crate::words::plain;
 
 // The names of daemons. `NTPD` is that of any NTP daemon without a name of its own here.
 pub(crate) const CHRONYD: &str = "chronyd";
@@ -63,6 +64,17 @@ pub(crate) enum Channel {
     Other(String),
 }
 
+impl Channel {
+    /// The place where chronyd answers, in words.
+    pub(crate) fn in_words(&self) -> String {
+        match self {
+            Self::Socket => "chronyd's Unix socket".to_owned(),
+            Self::Udp => "chronyd's UDP port".to_owned(),
+            Self::Other(code) => plain(code),
+        }
+    }
+}
+
 impl fmt::Display for Channel {
     /// The code, as JSON has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,6 +116,25 @@ pub(crate) struct IgnoredAnswer {
     /// The number of the user who has the socket; null if the answer is unreadable, if every user
     /// may write the socket's folder, or if the port's socket is gone.
     pub(crate) user: Option<u32>,
+}
+
+impl IgnoredAnswer {
+    /// The answer, and why it does not count, in words.
+    pub(crate) fn in_words(&self) -> String {
+        let place = self.channel.in_words();
+        let why = match (&self.reason, self.user) {
+            (IgnoredBecause::Unreadable, _) => "it is not chronyd's state".to_owned(),
+            (IgnoredBecause::Stranger, Some(user)) => {
+                format!(
+                    "the socket is user {user}'s, who is neither root nor chronyd's user nor this \
+                     one"
+                )
+            }
+            (IgnoredBecause::Stranger, None) => "it may be anybody's".to_owned(),
+            (IgnoredBecause::Other(code), _) => plain(code),
+        };
+        format!("an answer by {place} does not count: {why}")
+    }
 }
 
 /// The state of ptp4l (IEEE 1588, linuxptp), by its management socket.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::machine::{IgnoredBecause, NtpDaemon};
+use crate::machine::{IgnoredAnswer, IgnoredBecause, NtpDaemon};
 
 /// The text of the row with this name.
 fn row(document: &Document, name: &str) -> String {

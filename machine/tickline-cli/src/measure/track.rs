@@ -200,7 +200,7 @@ fn offset_sample(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example;
+    use crate::document::example;
 
     #[test]
     fn a_summary_has_the_extremes_of_its_samples_and_their_counts() {

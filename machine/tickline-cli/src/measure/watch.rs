@@ -294,7 +294,7 @@ pub(crate) struct CpuSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
 
     #[test]
     fn a_slope_is_that_of_the_points() {

@@ -1,4 +1,39 @@
-//! The result of a count of the system calls for the time. `commands::who` counts them.
+//! Counts the system calls for the time, by process and clock.
+//!
+//! `tracepoint` finds the kernel's tracepoints, and `count` samples them. `clocks` names the clocks.
+//! [`CallCounts`] has the samples, and [`WhoSummary`] is the result in the document.
+#![cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )
+    )),
+    allow(dead_code, reason = "nothing is counted there")
+)]
+
+mod clocks;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )
+    )),
+    path = "who/unsupported.rs"
+)]
+mod count;
+mod tracepoint;
+
+pub(crate) use clocks::{ClockKind, TimeCall};
+pub(crate) use count::count;
+pub(crate) use tracepoint::User;
+
+use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
@@ -114,5 +149,41 @@ impl WhoSummary {
             .iter()
             .filter(|caller| caller.core_percent.is_some());
         known.map(|caller| caller.fixed_core_percent).sum()
+    }
+}
+
+/// The samples that were counted.
+#[derive(Debug, Default)]
+pub(crate) struct CallCounts {
+    /// The summary without the callers.
+    pub(crate) who: WhoSummary,
+    /// The samples by process and call.
+    pub(crate) samples: BTreeMap<(u32, TimeCall), CallerSamples>,
+}
+
+/// The samples of one process and call.
+#[derive(Debug)]
+pub(crate) struct CallerSamples {
+    /// The process's name, read at the first sample.
+    pub(crate) process: Option<String>,
+    /// Each sample stands for `sampled_every` calls.
+    pub(crate) count: u64,
+}
+
+impl CallCounts {
+    /// Adds a sample. `name` reads the name of a process.
+    pub(crate) fn add(
+        &mut self,
+        pid: u32,
+        call: TimeCall,
+        name: impl FnOnce(u32) -> Option<String>,
+    ) {
+        self.samples
+            .entry((pid, call))
+            .or_insert_with(|| CallerSamples {
+                process: name(pid),
+                count: 0,
+            })
+            .count += 1;
     }
 }

@@ -308,8 +308,8 @@ mod tests {
 
     use super::*;
     use crate::args::Args;
-    use crate::commands::report::example;
     use crate::document::Fix;
+    use crate::document::example;
 
     #[test]
     fn the_clocksource_is_written() {

@@ -154,7 +154,7 @@ fn track(document: &Document, screen: &mut Screen) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example;
+    use crate::document::example;
     use crate::document::{Fix, GateRow, Steps};
     use crate::measure::calls::{self, Call};
     use crate::sudo;

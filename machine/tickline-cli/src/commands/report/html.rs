@@ -276,8 +276,8 @@ fn for_script(data: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example;
     use super::*;
+    use crate::document::example;
 
     /// `TICKLINE_WRITE_REPORT=FILE` stores the report.
     #[test]

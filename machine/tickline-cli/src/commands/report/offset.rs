@@ -170,7 +170,7 @@ fn units(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
     use crate::float::as_f64;
 
     #[test]

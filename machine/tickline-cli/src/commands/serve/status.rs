@@ -14,10 +14,10 @@ use tickline_page::page_file::{
     AttachedFile, FileError, LockHolder, PageError, PageErrorCause, PageSnapshot, lock_holder,
 };
 
-use super::line_lead::LineLead;
 use super::service::ServiceManager;
 use crate::machine::page::{Halt, Process, Reader};
 use crate::machine::{self, Ntp};
+use crate::measure::line_lead::LineLead;
 
 pub(super) use no_line::WhyNoLine;
 

@@ -86,7 +86,7 @@ fn put(line: &mut [char], at: usize, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
 
     #[test]
     fn a_line_shows_offset_bound_and_the_followed_clock() {

@@ -174,7 +174,7 @@ mod tests {
     use tickline_utc::UtcUnknown;
 
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
     use crate::measure::changes::Change;
     use crate::measure::track::OffsetSummary;
 

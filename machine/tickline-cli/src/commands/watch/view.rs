@@ -304,7 +304,7 @@ mod tests {
     use tickline_utc::{UtcReading, UtcUnknown};
 
     use super::*;
-    use crate::commands::report::example::offset_sample;
+    use crate::document::example::offset_sample;
     use crate::measure::watch::CountsByCode;
 
     fn sample(at_s: f64, offset_ns: f64) -> WatchSample {

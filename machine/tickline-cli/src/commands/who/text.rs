@@ -186,9 +186,10 @@ fn unseen(document: &Document, seen: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CallCounts;
-    use super::super::clocks::{TimeCall, tests::measured_machine};
+    use super::super::call_costs::tests::measured_machine;
+    use super::super::summary;
     use super::*;
+    use crate::measure::who::{CallCounts, TimeCall};
 
     fn lines(who: WhoSummary) -> String {
         let text = text(&Document {
@@ -218,7 +219,7 @@ mod tests {
                 counted.add(*pid, TimeCall::ClockGettime(*clock), name);
             }
         }
-        lines(counted.into_summary(&measured_machine("system_call", "6.1.0")))
+        lines(summary(counted, &measured_machine("system_call", "6.1.0")))
     }
 
     #[test]

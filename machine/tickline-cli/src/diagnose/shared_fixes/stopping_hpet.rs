@@ -66,10 +66,10 @@ fn is_processor_with_stopping_hpet(document: &Document) -> bool {
 /// (Debian's 5.10.0-18-amd64 does not), and a distribution may have added the commit to any version
 /// (RHEL's 4.18).
 fn uses_stopping_hpet(document: &Document) -> Option<bool> {
-    if document.has_parameter("hpet=force") {
+    if document.machine.has_parameter("hpet=force") {
         return Some(true);
     }
-    if document.is_kernel_at_least(5, 15)? {
+    if document.machine.is_kernel_at_least(5, 15)? {
         return Some(false);
     }
     let release = document.machine.kernel.as_deref()?;
@@ -89,7 +89,7 @@ fn uses_stopping_hpet(document: &Document) -> Option<bool> {
     let is_of_debian = ["-amd64", "-generic"]
         .iter()
         .any(|end| suffix.ends_with(end));
-    let is_old = document.is_kernel_at_least(5, 4) == Some(false);
+    let is_old = document.machine.is_kernel_at_least(5, 4) == Some(false);
     let is_certain = suffix.is_empty() || is_of_debian && is_old;
     is_certain.then_some(true)
 }
@@ -98,7 +98,7 @@ fn uses_stopping_hpet(document: &Document) -> Option<bool> {
 /// the TSC if it is good. Until the restart, acpi_pm keeps the time right.
 pub(in crate::diagnose) fn without_hpet(document: &Document) -> Fix {
     let fix = without_hpet_from_the_start(document);
-    if !document.lists_clocksource("acpi_pm") {
+    if !document.machine.lists_clocksource("acpi_pm") {
         return fix;
     }
     let kept = fix.steps().cloned().unwrap_or_default();
@@ -115,7 +115,7 @@ pub(in crate::diagnose) fn without_hpet(document: &Document) -> Fix {
 }
 
 fn without_hpet_from_the_start(document: &Document) -> Fix {
-    if document.has_parameter("hpet=force") {
+    if document.machine.has_parameter("hpet=force") {
         return Fix::from("take `hpet=force` off the kernel's command line")
             .with_steps(steps::remove_parameter("hpet=force", document));
     }
@@ -125,7 +125,7 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
     let mut later = format!(
         "5.15 or later (or {first}, {second} or {third}, or a later one of the same series)"
     );
-    if document.is_kernel_at_least(5, 4) == Some(false) {
+    if document.machine.is_kernel_at_least(5, 4) == Some(false) {
         later = format!(
             "5.4 or later for some of Coffee Lake, {later} for every processor with this fault"
         );

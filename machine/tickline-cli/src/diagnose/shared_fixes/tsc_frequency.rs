@@ -10,14 +10,14 @@ use crate::machine::Hypervisor;
 /// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
 /// told. The rate of a TSC that is not invariant may vary, so nobody can state it.
 pub(super) fn state_frequency(document: &Document) -> Fix {
-    let knows_parameter = document.is_kernel_at_least(5, 8) != Some(false);
-    let why_not = if document.has_invariant_tsc() == Some(false) {
+    let knows_parameter = document.machine.is_kernel_at_least(5, 8) != Some(false);
+    let why_not = if document.machine.has_invariant_tsc() == Some(false) {
         "by CPUID the TSC is not invariant: its rate may vary, so a stated frequency does not help"
             .to_owned()
-    } else if let Some(word) = stated_frequency(document)
+    } else if let Some(parameter) = stated_frequency(document)
         && knows_parameter
     {
-        format!("the kernel's command line has {word} already")
+        format!("the kernel's command line has {parameter} already")
     } else {
         let fix = after_decision(state_frequency_by_parameter(document), document);
         return or_each(fix, &frequency_by_host(document));
@@ -34,12 +34,12 @@ const PLAUSIBLE_KHZ: RangeInclusive<u64> = 100_000..=10_000_000;
 
 /// The parameter that states the TSC's frequency, if it may be right.
 fn stated_frequency(document: &Document) -> Option<&str> {
-    let word = document.last_parameter(EARLY_KHZ)?;
-    let khz: u64 = word.strip_prefix(EARLY_KHZ)?.parse().ok()?;
+    let parameter = document.machine.last_parameter(EARLY_KHZ)?;
+    let khz: u64 = parameter.strip_prefix(EARLY_KHZ)?.parse().ok()?;
     let is_plausible = PLAUSIBLE_KHZ.contains(&khz)
         && known_khz(document)
             .is_none_or(|known| !document.is_implausible(known * 1_000, khz * 1_000));
-    is_plausible.then_some(word)
+    is_plausible.then_some(parameter)
 }
 
 /// The TSC's frequency that the hypervisor states, or else that was measured, kHz. Jiffies are too
@@ -48,7 +48,7 @@ fn known_khz(document: &Document) -> Option<u64> {
     if let Some(khz) = khz_by_hypervisor(document) {
         return Some(khz.into());
     }
-    if document.clocksource().is_some_and(is_tick) {
+    if document.machine.clocksource().is_some_and(is_tick) {
         return None;
     }
     document.clock.frequency_hz.map(|hz| hz / 1_000)
@@ -67,15 +67,15 @@ const EARLY_KHZ: &str = "tsc_early_khz=";
 
 /// If the command line states the frequency already, the kernel is too old to know the parameter.
 fn state_frequency_by_parameter(document: &Document) -> Fix {
-    if let Some(word) = stated_frequency(document) {
+    if let Some(parameter) = stated_frequency(document) {
         let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
         return format!(
-            "use a kernel 5.8 or later, which obeys `{word}` on its command line (this one is \
+            "use a kernel 5.8 or later, which obeys `{parameter}` on its command line (this one is \
              {kernel})"
         )
         .into();
     }
-    let is_measurable = !document.clocksource().is_some_and(is_tick);
+    let is_measurable = !document.machine.clocksource().is_some_and(is_tick);
     let mut khz = if let Some(khz) = known_khz(document) {
         format!("{EARLY_KHZ}{khz}")
     } else if is_measurable {
@@ -89,11 +89,11 @@ fn state_frequency_by_parameter(document: &Document) -> Fix {
          coarse to measure it"
             .to_owned()
     };
-    if let Some(word) = document.last_parameter(EARLY_KHZ) {
-        khz += &format!(", in place of `{word}`");
+    if let Some(parameter) = document.machine.last_parameter(EARLY_KHZ) {
+        khz += &format!(", in place of `{parameter}`");
     }
     let kernel = match document.machine.kernel.as_deref() {
-        Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
+        Some(older) if document.machine.is_kernel_at_least(5, 8) == Some(false) => {
             format!("with a kernel 5.8 or later: this one is {older}")
         }
         _ => "kernel 5.8 or later".to_owned(),
@@ -113,7 +113,7 @@ fn frequency_by_host(document: &Document) -> Vec<String> {
     if document.machine.is_guest() != Some(true) {
         return Vec::new();
     }
-    let is_invariant = document.has_invariant_tsc() != Some(false);
+    let is_invariant = document.machine.has_invariant_tsc() != Some(false);
     let mut ways = Vec::new();
     let leaves = if may_be_qemu_on_kvm(document) {
         "leaf 15h or 4000_0010h; QEMU: -cpu host,+invtsc"
@@ -130,7 +130,7 @@ fn frequency_by_host(document: &Document) -> Vec<String> {
         ));
     }
     if has_kvm_clock(document) {
-        let kernel = if document.has_parameter("no-kvmclock") {
+        let kernel = if document.machine.has_parameter("no-kvmclock") {
             "take no-kvmclock off the command line of a kernel with CONFIG_KVM_GUEST"
         } else {
             "use a kernel with CONFIG_KVM_GUEST and without no-kvmclock"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::CallCounts;
 use super::tracepoint::Obstacle;
 
-pub(super) fn count(
+pub(crate) fn count(
     _: Option<u32>,
     _: Duration,
     _: impl FnMut(f64),

@@ -6,7 +6,7 @@ use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
 
 /// The lead of a line over the OS clock, by two brackets of the OS clock around readings.
-pub(super) struct LineLead {
+pub(crate) struct LineLead {
     /// The newer bracket.
     now: Bracket,
     /// The growth of the lead, ppb; 0 unless the brackets prove a growth.
@@ -31,7 +31,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 impl LineLead {
     /// Measures the lead of readings by `line`, ns; `None` without a line.
-    pub(super) fn measure(line: impl Fn() -> Option<i64>) -> Option<Self> {
+    pub(crate) fn measure(line: impl Fn() -> Option<i64>) -> Option<Self> {
         let before = Bracket::around(&line)?;
         std::thread::sleep(BETWEEN);
         Some(Self::between(before, Bracket::around(&line)?))
@@ -52,13 +52,13 @@ impl LineLead {
     }
 
     /// The least lead now, ns.
-    pub(super) const fn least_ns(&self) -> i64 {
+    pub(crate) const fn least_ns(&self) -> i64 {
         self.now.least_ns
     }
 
     /// How far the lead may exceed the stated one in the next `for_ns` if neither the line nor the
     /// OS clock changes its rate, ns: 0 unless the brackets prove the stated lead wrong.
-    pub(super) fn excess_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
+    pub(crate) fn excess_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
         if self.rise_ppb == 0 && self.now.least_ns <= stated_ns {
             return 0;
         }

@@ -3,15 +3,15 @@
 
 use tickline::ClockState;
 
-use crate::commands::warp::tests::warp;
-use crate::document::Document;
+use super::Document;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::track::{OffsetSample, TrackSummary};
+use crate::measure::warp::{Pattern, WarpPair, WarpTest};
 
 /// A text that would run if the report did not escape it.
-pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
+pub(crate) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
 
 /// A sample with a bound of 25 ns.
 pub(crate) const fn offset_sample(at_s: f64, offset_ns: f64) -> OffsetSample {
@@ -66,9 +66,38 @@ const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
     }
 }
 
+/// A comparison of the first CPU with this many others.
+pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> WarpTest {
+    let is_off = synchronised == Some(false);
+    let pair = |to_cpu| WarpPair {
+        to_cpu,
+        largest_warp_ns: if is_off {
+            f64::from(to_cpu) * 1_000.0
+        } else {
+            0.0
+        },
+        offset_least_ns: synchronised.map(|_| -30.0),
+        offset_most_ns: synchronised.map(|_| 40.0),
+        synchronised,
+        ..WarpPair::default()
+    };
+    WarpTest {
+        cpus: (0..=pairs).collect(),
+        pattern: Pattern::Star,
+        synchronised,
+        largest_warp_ns: if is_off {
+            f64::from(pairs) * 1_000.0
+        } else {
+            0.0
+        },
+        pairs: (1..=pairs).map(pair).collect(),
+        ..WarpTest::default()
+    }
+}
+
 /// The document: a recorded machine whose clock is slow, with hostile facts.
 pub(crate) fn document() -> Document {
-    let recorded = include_str!("../../../tests/facts/guest-hpet.json");
+    let recorded = include_str!("../../tests/facts/guest-hpet.json");
     let mut recorded: Document = serde_json::from_str(recorded).unwrap();
     recorded.costs.push(CostRow {
         clock: "rdtscp".to_owned(),

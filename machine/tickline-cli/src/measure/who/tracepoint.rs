@@ -94,7 +94,7 @@ fn offset(format: &str, field: &str) -> Option<usize> {
 
 /// Why calls could not be counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Obstacle {
+pub(crate) enum Obstacle {
     /// tracefs is not mounted, or empty.
     NotMounted,
     /// This user may not read tracefs, or may not count.
@@ -107,7 +107,7 @@ pub(super) enum Obstacle {
 
 /// Who counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum User {
+pub(crate) enum User {
     /// Root, with whose id a process may still lack rights in a container.
     Root,
     /// Another user.
@@ -116,7 +116,7 @@ pub(super) enum User {
 
 impl User {
     /// The user who runs this process.
-    pub(super) fn of_this_process() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         if machine::is_root() {
             Self::Root
         } else {
@@ -131,13 +131,13 @@ const CONTAINER_OPTIONS: &str =
 
 impl Obstacle {
     /// The options that may remove the obstacle in a container. They give it no other kernel.
-    pub(super) fn container_options(&self) -> Option<&'static str> {
+    pub(crate) fn container_options(&self) -> Option<&'static str> {
         matches!(self, Self::Denied | Self::NotMounted).then_some(CONTAINER_OPTIONS)
     }
 
     /// The commands by which `user` removes the obstacle, and counts again by `program`, in their
     /// order. `duration` is the time to count.
-    pub(super) fn fixing_commands(
+    pub(crate) fn fixing_commands(
         &self,
         user: User,
         process: Option<u32>,
@@ -161,7 +161,7 @@ impl Obstacle {
     }
 
     /// The commands that count by other tools, the most useful first.
-    pub(super) fn other_tools(&self, process: Option<u32>, duration: Duration) -> Vec<String> {
+    pub(crate) fn other_tools(&self, process: Option<u32>, duration: Duration) -> Vec<String> {
         let seconds = duration.as_secs_f64();
         let mut commands = Vec::new();
         if !matches!(self, Self::NotBuilt) {

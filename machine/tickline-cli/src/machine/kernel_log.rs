@@ -20,9 +20,9 @@
 //! | `Detected N MHz processor`, `Detected N MHz TSC`, `Refined TSC clocksource calibration: N MHz` | `arch/x86/kernel/tsc.c` |
 //! | `PIT calibration deviates from HPET: KHZ KHZ` | the same |
 
-use super::Document;
+use super::Machine;
+use super::resume::{is_end, is_resume, is_suspend};
 use crate::float::signed_f64;
-use crate::machine::resume::{is_end, is_resume, is_suspend};
 use crate::words::{rate, time};
 
 /// Why the kernel has rejected the TSC, by its messages.
@@ -316,7 +316,7 @@ fn passed_over_hz(log: &[String]) -> Option<u64> {
     })
 }
 
-impl Document {
+impl Machine {
     /// The TSC's frequency, Hz, by which the kernel converts the TSC into time, or would; `None` if
     /// the log does not say.
     pub(crate) fn tsc_hz_by_kernel(&self) -> Option<u64> {
@@ -324,19 +324,19 @@ impl Document {
         // tenth. `tsc_init` of Linux 4.15 is the first that then logs the TSC's, too (commit
         // 4b5b2127238e, "Print tsc_khz, when it differs from cpu_khz").
         let is_processor_tsc = self.is_kernel_at_least(4, 15) != Some(false);
-        let log = self.machine.kernel_log.as_deref()?;
+        let log = self.kernel_log.as_deref()?;
         tsc_hz(log).or_else(|| is_processor_tsc.then(|| processor_hz(log))?)
     }
 
     /// The TSC's frequency by the clock whose calibration the kernel has passed over, Hz; `None` if
     /// its log has no such disagreement.
     pub(crate) fn passed_over_tsc_hz(&self) -> Option<u64> {
-        passed_over_hz(self.machine.kernel_log.as_deref()?)
+        passed_over_hz(self.kernel_log.as_deref()?)
     }
 
     /// The messages by which the kernel says that it could not find out the TSC's frequency.
     pub(crate) fn failed_calibrations(&self) -> Vec<String> {
-        let log = self.machine.kernel_log.as_deref();
+        let log = self.kernel_log.as_deref();
         log.map(failed_calibrations).unwrap_or_default()
     }
 
@@ -349,7 +349,7 @@ impl Document {
     /// The watchdog since Linux 7.1 tolerates 500 ppm of two calibrated clocks, and 4,000 ppm of
     /// others, such as `tsc-early` (`watchdog_check_freq` in `kernel/time/clocksource.c`).
     pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
-        let log = self.machine.kernel_log.as_deref().unwrap_or_default();
+        let log = self.kernel_log.as_deref().unwrap_or_default();
         let is_early = |line: &String| {
             line.contains(TSC_EARLY_INTERVAL)
                 || line.contains("clocksource tsc-early unstable due to frequency skew")
@@ -369,12 +369,12 @@ impl Document {
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
     pub(crate) fn rejection(&self) -> Option<Rejection> {
-        rejection(self.machine.kernel_log.as_deref()?)
+        rejection(self.kernel_log.as_deref()?)
     }
 
     /// How far the TSC was off by the kernel's watchdog, in words; `None` if the log does not say.
     pub(crate) fn skew(&self) -> Option<String> {
-        let (_, skew) = newest_skew(self.machine.kernel_log.as_deref()?)?;
+        let (_, skew) = newest_skew(self.kernel_log.as_deref()?)?;
         let Skew {
             difference_ns,
             interval_ns,
@@ -406,12 +406,12 @@ impl Document {
     /// When the kernel's watchdog saw that skew, in words, if a suspend or a resume may explain it;
     /// `None` if none may, or if that is unknown.
     pub(crate) fn skew_after_resume(&self) -> Option<String> {
-        skew_after_resume(self.machine.kernel_log.as_deref()?)
+        skew_after_resume(self.kernel_log.as_deref()?)
     }
 
     /// The kernel's messages that firmware has written to the TSC; `None` if the log is unreadable.
     pub(crate) fn firmware_writes(&self) -> Option<Vec<&str>> {
-        let log = self.machine.kernel_log.as_deref()?;
+        let log = self.kernel_log.as_deref()?;
         let lines = log
             .iter()
             .filter(|line| line.contains("[Firmware Bug]: TSC ADJUST"));

@@ -39,7 +39,7 @@ const BUFFER_BYTES: usize = 1 << 17;
 
 /// Counts the calls of one process, or of all processes except this one, for `duration`. `progress`
 /// receives the finished share.
-pub(super) fn count(
+pub(crate) fn count(
     process: Option<u32>,
     duration: Duration,
     mut progress: impl FnMut(f64),
