@@ -16,8 +16,6 @@ mod common;
 mod forks;
 mod found;
 mod interposed;
-#[path = "../../../tickline-preload/tests/page/mod.rs"]
-mod page;
 mod plainly;
 mod served;
 mod signals;
