@@ -421,6 +421,32 @@ mod tests {
         assert!(report.contains(&format!(">{gate}</th>")), "{gate}");
     }
 
+    /// The report on the example, and that on the same document without a comparison of the
+    /// counters.
+    fn with_and_without_pairs() -> [String; 2] {
+        let not_compared = Document {
+            warp: None,
+            ..example::document()
+        };
+        [example::document(), not_compared].map(|document| html(&document))
+    }
+
+    #[test]
+    fn the_heading_says_that_cpus_are_unsynchronised() {
+        let [compared, not_compared] = with_and_without_pairs();
+        let end = " CPUs are unsynchronised.</h1>";
+        assert!(compared.contains(end), "{compared}");
+        assert!(!not_compared.contains(end), "{not_compared}");
+    }
+
+    #[test]
+    fn a_pair_of_unsynchronised_cpus_is_a_row() {
+        let [compared, not_compared] = with_and_without_pairs();
+        let row = "<th scope=\"row\">0 and 48</th><td>0</td><td>0</td><td>48000.0</td><td>-30.0 to +40.0</td>";
+        assert!(compared.contains(row), "{compared}");
+        assert!(!not_compared.contains(row), "{not_compared}");
+    }
+
     #[test]
     fn a_figure_has_its_value_and_its_name() {
         let figure = figure("now", "9 ns").into_string();
