@@ -160,7 +160,7 @@ mod tests {
         for line in [
             "nothing",
             "ci quick",
-            "ci --check",
+            "ci --stored",
             "record --smoke --secs 3",
             "record --secs soon",
             "mutate --sample 3",
