@@ -277,12 +277,15 @@ mod tests {
     use super::super::example;
     use super::*;
 
-    /// `TICKLINE_WRITE_REPORT=FILE` stores the report.
+    /// `TICKLINE_WRITE=1` stores the report in `target/report/sample.html`, where the command
+    /// `cargo xtask report` opens it.
     #[test]
     fn hostile_facts_are_shown_and_not_run() {
         let report = html(&example::document());
-        if let Some(path) = std::env::var_os("TICKLINE_WRITE_REPORT") {
-            std::fs::write(path, &report).unwrap();
+        if std::env::var_os("TICKLINE_WRITE").is_some() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/report");
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(format!("{folder}/sample.html"), &report).unwrap();
         }
         assert!(!report.contains("<script>alert"));
         assert!(!report.contains("<!--"));
