@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "STEP", requires = "lane")]
     names: Vec<String>,
     /// Runs nothing; says which stored results of the lane nightly are of the present code
-    #[arg(long = "check", requires = "lane")]
+    #[arg(long = "stored", requires = "lane")]
     only_compares: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Lane {
 }
 
 /// Runs the steps of these names, or all steps of these lanes, in order. Stores the results
-/// of the nightly lane. With `--check`, only says which of these results are of the present code.
+/// of the nightly lane. With `--stored`, only says which of these results are of the present code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let Arguments {
         lane,

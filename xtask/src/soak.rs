@@ -14,7 +14,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let secs = 60 * arguments.minutes;
-    // The programs fail if a count is not 0.
+    // The programs fail if they find an error, or if nothing was compared. A machine that can't run
+    // `order` makes it exit with 77.
     let run = || command("cargo run --release -q -p tickline-benches --bin");
     must_succeed(run().args(["soak", "--", "--secs", &secs.to_string()]))?;
     let short = (secs / 10).to_string();

@@ -433,10 +433,10 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use criterion::measurement::Measurement;
+    use tickline_observe::skip;
 
     use super::*;
     use crate::test_folder::Folder;
-    use crate::testing::skip;
 
     /// criterion with short benchmarks, and its files in the folder.
     fn criterion_in(folder: &Folder, time: &CounterTime) -> Criterion<CounterTime> {
@@ -458,7 +458,7 @@ mod tests {
             .output_directory(&folder.0)
             .build_or_wall_time();
         if let Some(error) = time.fallback_error() {
-            skip(&error.to_string());
+            skip(error);
             return None;
         }
         let mut criterion = criterion_in(folder, &time);

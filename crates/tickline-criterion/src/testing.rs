@@ -1,14 +1,7 @@
 //! What a test needs that can't run everywhere.
 
-use std::io::{self, Write};
-
 use tickline_core::counter::HardwareCounter;
-
-/// Reports that a test did not run. It writes to stderr directly, because the harness hides the
-/// output of passing tests.
-pub(crate) fn skip(why: &str) {
-    _ = writeln!(io::stderr(), "SKIPPED: {why}");
-}
+use tickline_observe::skip;
 
 /// The counter; `None`, with a printed line, on a target without one.
 pub(crate) fn counter() -> Option<HardwareCounter> {

@@ -102,20 +102,20 @@ const PARTIAL: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores the schema of the present
+/// `TICKLINE_WRITE=1 cargo test -p tickline-cli schema` stores the schema of the present
 /// structures.
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
     for (name, schema) in schemas() {
         let path = format!("{FOLDER}/{name}");
         let text = format!("{schema:#}\n");
-        if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
+        if std::env::var_os("TICKLINE_WRITE").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
         let stored = std::fs::read_to_string(&path).unwrap();
         assert!(
             stored == text,
-            "{path} is not what the structures say: TICKLINE_WRITE_SCHEMA=1 rewrites it"
+            "{path} is not what the structures say: TICKLINE_WRITE=1 rewrites it"
         );
     }
 }

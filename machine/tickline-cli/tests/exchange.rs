@@ -24,7 +24,7 @@ use tickline::{Clock, ClockState};
 use tickline_observe::Count;
 
 use common::server::{Server, folder, run, wait_for_line};
-use common::{skip, wait_until};
+use common::{skip, wait_for};
 
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 const BOARD: &str = "TICKLINE_TEST_BOARD";
@@ -132,7 +132,7 @@ impl Game {
     fn go_on(&mut self, time: Duration) {
         let before = self.exchanges();
         thread::sleep(time);
-        wait_until("the players play", || {
+        wait_for("the players play", || {
             for player in &mut self.players {
                 assert!(
                     player.try_wait().expect("a child").is_none(),
@@ -264,7 +264,7 @@ fn a_pages_clock_is_in_order_through_each_change() {
     };
     in_order();
     if serves {
-        wait_until("the clock takes the line", || {
+        wait_for("the clock takes the line", || {
             (clock.status().state == ClockState::Fast).then_some(())
         });
     }
@@ -305,7 +305,7 @@ fn a_pages_clock_can_be_disabled_and_enabled() {
 fn a_clock_says_whether_the_page_serves_it() {
     let (_folder, _page, mut server, clock, serves) = clock_of_page();
     if serves {
-        wait_until("the clock takes the line", || {
+        wait_for("the clock takes the line", || {
             (clock.status().state == ClockState::Fast).then_some(())
         });
     }

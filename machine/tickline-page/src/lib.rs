@@ -72,8 +72,6 @@ pub mod page_file;
 mod primitive;
 #[cfg(target_os = "linux")]
 pub mod program;
-#[cfg(test)]
-mod testing;
 
 pub use attach::{AttachError, AttachedPage, BootContext};
 #[cfg(all(feature = "clock", target_os = "linux", not(miri)))]

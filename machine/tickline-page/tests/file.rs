@@ -3,26 +3,19 @@
 #![cfg(all(feature = "file", target_os = "linux"))]
 
 use std::error::Error as _;
-use std::fmt::Display;
 use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use tickline_observe::skip;
 use tickline_page::lease::memory::{Bank, Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::lease::{LeasePhase, Writer, WriterConfig};
 use tickline_page::page_file::{
     AttachedFile, LockedPageFile, PageErrorCause, PageSwitch, lock_holder, switch_off, switch_on,
 };
 use tickline_page::{BootContext, Header};
-
-/// Reports that a test did not run. Writes directly to stderr, because the test harness hides the
-/// output of tests that pass.
-fn skip(reason: impl Display) {
-    _ = writeln!(io::stderr(), "SKIPPED: {reason}");
-}
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");

@@ -5,8 +5,6 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod page;
-
 use std::env;
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -19,9 +17,11 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
-use page::{AHEAD_NS, Serves, page_off_by, page_that, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use tickline_observe::page::{
+    AHEAD_NS, Serves, page_off_by, page_that, served_page, system_call_ns,
+};
 use tickline_observe::skip;
 use tickline_page::program::kernels_clock_is_fast;
 

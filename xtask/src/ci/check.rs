@@ -18,6 +18,8 @@ fn texts() -> Vec<Step> {
         // shellcheck finds no fault.
         Step::new("the shell scripts", ["shellcheck", ".ci/run"])
             .args(["machine/tickline-cli/facts.sh"])
+            .args(["machine/tickline-cli/debian/postrm"])
+            .args(["machine/tickline-cli/openrc/tickline"])
             .args(["machine/tickline-cli/tests/openmetrics.sh"])
             .args(["tests/vm/programs/disks.sh"])
             .needs(["shellcheck", "--version"]),

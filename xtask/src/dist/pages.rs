@@ -4,8 +4,9 @@
 const URL: &str = "https://github.com/tickline/tickline/blob/main";
 
 /// The folder and the name of each page for operators in the package.
-pub(super) const PAGES: [(&str, &str); 3] = [
+pub(super) const PAGES: [(&str, &str); 4] = [
     ("machine/docs", "operators.md"),
+    ("machine/docs", "fleet.md"),
     ("machine/docs", "right_time.md"),
     ("machine", "SECURITY.md"),
 ];

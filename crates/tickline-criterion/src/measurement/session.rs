@@ -237,12 +237,13 @@ fn is_temporary(reason: Reason, probes: Probes) -> bool {
 #[cfg(test)]
 mod tests {
     use tickline::{Driver, Event, LinePerCpu};
+    use tickline_observe::skip;
 
     use super::*;
     use crate::measurement::settings::{Counting, Settings};
     use crate::measurement::time::CounterTime;
     use crate::message::Messages;
-    use crate::testing::{counter, skip};
+    use crate::testing::counter;
 
     #[test]
     fn a_closed_gate_is_not_waited_for() {
@@ -454,7 +455,7 @@ mod tests {
             .build()
             .expect("a clock");
         Session::start(clock, pair_clock, counter, WaitLimit::chosen(LIMIT))
-            .inspect_err(|error| skip(&error.to_string()))
+            .inspect_err(|error| skip(error.to_string()))
             .ok()
     }
 

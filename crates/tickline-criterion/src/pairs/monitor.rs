@@ -104,11 +104,13 @@ fn noise_loop(time: &CounterTime, ns_per_tick: f64) -> Option<NoiseLoop> {
 
 #[cfg(test)]
 mod tests {
+    use tickline_observe::skip;
+
     use super::*;
     use crate::measurement::error::{Error, ErrorKind};
     use crate::measurement::settings::{Counting, Settings};
     use crate::message::Messages;
-    use crate::testing::{counter, skip};
+    use crate::testing::counter;
 
     /// Symptom: after a move, all pairs of a slice were `stolen`, because the hypervisor had taken
     /// more from the new CPU since the system's start.

@@ -119,9 +119,9 @@ fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use tickline::{Clock, Driver, Reason};
+    use tickline_observe::skip;
 
     use super::*;
-    use crate::testing::skip;
 
     fn clock() -> Clock {
         Clock::builder()

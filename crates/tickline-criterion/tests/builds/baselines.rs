@@ -3,9 +3,10 @@
 use std::fs;
 use std::process::Output;
 
+use tickline_observe::skip;
+
 use crate::programs::{Programs, texts};
 use crate::refusals::assert_refused;
-use crate::skip;
 
 /// Saves the baseline `main` of the build with 100 steps.
 fn save_main(programs: &Programs, filter: &str) {

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tickline_observe::skip;
+
 use crate::programs::{Programs, texts};
-use crate::skip;
 use crate::turns::compared;
 
 /// Symptom: one of two files with the same bytes was slower by 0.8 % in 15 of 25 comparisons, and a

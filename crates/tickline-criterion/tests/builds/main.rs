@@ -12,7 +12,6 @@ mod refusals;
 mod turns;
 mod verdicts;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -165,9 +164,4 @@ fn run_tests(program: &Path) -> ExitCode {
         })
     });
     libtest_mimic::run(&arguments, tests.collect()).exit_code()
-}
-
-/// Reports that a test did not run.
-fn skip(reason: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {reason}").ok();
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use tickline_observe::skip;
 
 use crate::benchmarks::{ADDED, ENDS, REORDERS, SAYS, STARTS};
 use crate::programs::{Programs, texts};
-use crate::skip;
 
 /// The output of this build against another, and the stored comparison.
 pub(crate) fn compared(programs: &Programs, steps: u64, other: u64) -> (String, Value) {

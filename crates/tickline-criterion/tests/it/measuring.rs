@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use criterion::measurement::{Measurement, WallTime};
 use criterion::{BatchSize, Throughput};
 use tickline_criterion::{CounterTime, Elapsed};
+use tickline_observe::skip;
 
 use crate::directory::Directory;
-use crate::skip;
 
 fn by_counter() -> Option<CounterTime> {
     CounterTime::builder()
         .quiet()
         .build()
-        .inspect_err(|error| skip(&error.to_string()))
+        .inspect_err(|error| skip(error.to_string()))
         .ok()
 }
 

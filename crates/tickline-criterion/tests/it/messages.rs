@@ -9,6 +9,7 @@ use crate::directory::Directory;
 use criterion::measurement::Measurement;
 use tickline_criterion::measurement::ErrorKind;
 use tickline_criterion::{BenchPairs, CounterTime};
+use tickline_observe::skip;
 
 /// The variable that is set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
@@ -105,7 +106,7 @@ fn the_counter_is_reported_once_for_several_clocks() {
     let mut lines = lines("the_counter_is_reported_once_for_several_clocks", "on", &[]);
     lines.retain(|line| !line.starts_with(NOT_SUBTRACTED));
     if lines.iter().all(|line| line.starts_with(BY_WALL_TIME)) {
-        return crate::skip("no usable counter");
+        return skip("no usable counter");
     }
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with(BY_COUNTER), "{lines:?}");
@@ -257,7 +258,7 @@ const MOVED: &str = "tickline: the thread has moved";
 fn lines_after_move(test: &str) -> Option<Vec<String>> {
     let mut lines = lines(test, "on", &[]);
     let Some(at) = lines.iter().position(|line| line == MOVED) else {
-        crate::skip("no second CPU, no usable counter, or no CPU's id with it");
+        skip("no second CPU, no usable counter, or no CPU's id with it");
         return None;
     };
     Some(lines.split_off(at + 1))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId};
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, CounterTime};
+use tickline_observe::skip;
 
 use crate::directory::Directory;
 
@@ -177,7 +178,7 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
     let (iterations, times_ns) = (numbers("iters"), numbers("times"));
     let pairs = json["pairs"].as_f64().expect("a count");
     if iterations.iter().sum::<f64>() != pairs {
-        return crate::skip("a pair was excluded");
+        return skip("a pair was excluded");
     }
     // Each of criterion's times is a sum over the pairs of a sample.
     let mean_ns = times_ns.iter().sum::<f64>() / pairs;

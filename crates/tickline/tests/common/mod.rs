@@ -4,7 +4,6 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod procfs;
 
-use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,15 +12,11 @@ use tickline::{Clock, ClockState, Driver, Event, Reason, Status};
 use tickline_observe::Bounded;
 #[cfg(unix)]
 use tickline_observe::fork::{CANNOT, code_of_fork, watch_over};
+pub(crate) use tickline_observe::skip;
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
-/// Reports that a test did not run. Writes to stderr, because the harness hides the output of tests
-/// that pass.
-pub(crate) fn skip(why: &str) {
-    writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
-}
-
+/// The beginning of the line of [`skip`].
 const SKIPPED: &str = "SKIPPED: ";
 
 /// The program that emulates this target, if there is one.
@@ -44,7 +39,7 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
 fn skipped_with_a_runner(why: &str) -> bool {
     let has_runner = std::env::var_os(RUNNER).is_some();
     if has_runner {
-        skip(&format!("in a user-mode emulator: {why}"));
+        skip(format_args!("in a user-mode emulator: {why}"));
     }
     has_runner
 }
@@ -180,7 +175,7 @@ pub(crate) fn wait_until_fast(clock: &Clock) -> Option<()> {
             ClockState::Fallback(Reason::Untested)
                 if patient && status.driver == Some(Driver::Thread) => {}
             ClockState::Fallback(reason) => {
-                skip(&format!("no usable counter here: {reason}"));
+                skip(format_args!("no usable counter here: {reason}"));
                 return None;
             }
             _ => assert!(patient, "still {status:?}"),

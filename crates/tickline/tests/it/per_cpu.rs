@@ -21,7 +21,7 @@ fn new_clock(interval: Duration) -> Option<Clock> {
                 matches!(error.kind(), ErrorKind::LinePerCpuUnsupported),
                 "{error}"
             );
-            common::skip(&error.to_string());
+            common::skip(error);
             None
         }
     }
@@ -119,7 +119,7 @@ fn the_global_clock_can_have_a_line_for_each_cpu() {
         for _ in 0..2 {
             let guard = match Clock::builder().line_per_cpu(LinePerCpu::On).start_global() {
                 Ok(guard) => guard,
-                Err(error) => return common::skip(&error.to_string()),
+                Err(error) => return common::skip(error),
             };
             let Some(()) = wait_until_fast_by(Clock::global(), |lines| lines > 0) else {
                 return;

@@ -82,7 +82,7 @@ fn a_set_user_id_process_ignores_the_variable() {
         .output();
     std::fs::remove_dir_all(&folder).unwrap();
     match output {
-        Err(error) => skip(&format!(
+        Err(error) => skip(format_args!(
             "nobody may not run a program of the temporary folder: {error}"
         )),
         Ok(output) if output.status.code() == Some(CANNOT) => {

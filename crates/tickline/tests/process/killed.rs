@@ -106,7 +106,7 @@ fn manual_clock() -> Option<&'static Clock> {
     let begun = Instant::now();
     while clock.status().state != ClockState::Fast {
         if let ClockState::Fallback(reason) = clock.status().state {
-            skip(&format!("no usable counter here: {reason}"));
+            skip(format_args!("no usable counter here: {reason}"));
             return None;
         }
         clock.maintain();

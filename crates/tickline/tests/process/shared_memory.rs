@@ -86,7 +86,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
         })
     });
     if let ClockState::Fallback(reason) = clock.status().state {
-        return skip(&format!("no usable counter here: {reason}"));
+        return skip(format_args!("no usable counter here: {reason}"));
     }
     let child = clone_in_this_memory(second_process, (&raw const clock).cast_mut().cast());
     if child < 0 {

@@ -209,16 +209,16 @@ mod tests {
         }
     }
 
-    /// `TICKLINE_WRITE_EXPLAIN=1 cargo test -p tickline-cli explain` writes the page.
+    /// `TICKLINE_WRITE=1 cargo test -p tickline-cli explain` writes the page.
     #[test]
     fn the_page_has_the_explanations() {
         let page = page();
-        if std::env::var_os("TICKLINE_WRITE_EXPLAIN").is_some() {
+        if std::env::var_os("TICKLINE_WRITE").is_some() {
             fs::write(PAGE, &page).unwrap();
         }
         assert!(
             fs::read_to_string(PAGE).unwrap() == page,
-            "{PAGE} is not what the rules say: TICKLINE_WRITE_EXPLAIN=1 rewrites it"
+            "{PAGE} is not what the rules say: TICKLINE_WRITE=1 rewrites it"
         );
     }
 

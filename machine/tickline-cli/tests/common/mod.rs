@@ -17,22 +17,18 @@ pub mod filter;
 #[cfg(target_os = "linux")]
 pub mod server;
 
-use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+pub use tickline_observe::skip;
+
 /// The longest wait on a loaded machine for work that usually takes at most a second.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Reports that a test did not run. Writes directly to stderr, because the test harness hides the
-/// output of tests that pass.
-pub fn skip(reason: impl Display) {
-    _ = writeln!(io::stderr(), "SKIPPED: {reason}");
-}
-
-pub fn wait_until<T>(awaited: &str, mut done: impl FnMut() -> Option<T>) -> T {
+/// Waits until `done` returns a value. Panics if it does not within [`PATIENCE`].
+pub fn wait_for<T>(awaited: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = done() {

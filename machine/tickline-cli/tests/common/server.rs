@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tickline::{ClockState, Reason};
 
-use super::{send, tickline, wait_until};
+use super::{send, tickline, wait_for};
 
 /// The path of a page, in a folder whose name would clear the terminal.
 pub fn folder() -> (TempDir, PathBuf) {
@@ -61,7 +61,7 @@ impl Server {
 
     /// Waits for the server's end. Returns the exit code and the text on standard error.
     pub fn ended(&mut self) -> (Option<i32>, String) {
-        let status = wait_until("the server ends", || self.0.try_wait().expect("a child"));
+        let status = wait_for("the server ends", || self.0.try_wait().expect("a child"));
         let mut message = String::new();
         self.0
             .stderr
@@ -90,7 +90,7 @@ pub fn status(page: &Path) -> Option<Value> {
 /// Waits until the page has a server, and until it serves a line if the machine allows it. Returns
 /// whether it serves a line.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
-    wait_until("the server has the page", || {
+    wait_for("the server has the page", || {
         status(page).filter(|status| status["server_pid"] == server.0.id())
     });
     let clock = tickline::Clock::builder()

@@ -372,7 +372,7 @@ fn the_figures_of_a_page_are_for_the_action_status() {
 /// switched the page off.
 #[test]
 fn the_guides_check_of_a_page_is_one_line_with_nagios_codes() {
-    let guide = document("operators.md");
+    let guide = document("fleet.md");
     let (_, script) = guide.split_once("#!/bin/sh\n").unwrap();
     let (script, _) = script.split_once("```").unwrap();
     let check = |status: &str, code: i32| {

@@ -299,7 +299,7 @@ fn metrics(name: &str) -> String {
     text(&output(&["--openmetrics", "-"], &facts(name)).stdout)
 }
 
-/// `TICKLINE_WRITE_MACHINES=1 cargo test -p tickline-cli --test it recorded` rewrites the table of
+/// `TICKLINE_WRITE=1 cargo test -p tickline-cli --test it recorded` rewrites the table of
 /// the first line and the exit codes of each machine.
 #[test]
 fn the_table_of_recorded_machines_is_up_to_date() {
@@ -322,13 +322,10 @@ fn the_table_of_recorded_machines_is_up_to_date() {
     let stored = fs::read_to_string(TABLE).unwrap();
     let (before, _) = stored.split_once(HEAD).expect("a table at its end");
     let now = format!("{before}{HEAD}{rows}");
-    if std::env::var_os("TICKLINE_WRITE_MACHINES").is_some() {
+    if std::env::var_os("TICKLINE_WRITE").is_some() {
         fs::write(TABLE, &now).unwrap();
     } else {
-        assert!(
-            stored == now,
-            "TICKLINE_WRITE_MACHINES=1 rewrites {TABLE}:\n{rows}"
-        );
+        assert!(stored == now, "TICKLINE_WRITE=1 rewrites {TABLE}:\n{rows}");
     }
 }
 

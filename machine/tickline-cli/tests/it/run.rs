@@ -5,6 +5,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::{library, skip, text, tickline};
@@ -144,67 +145,91 @@ fn names_do_not_steer_the_terminal() {
     }
 }
 
-/// The program runs unserved, and a line names the fault of the library. Symptoms: `tickline run
-/// --library /dev/zero` never ended; an unrelocated function address was called.
+/// The fault of a file that is another library, or none.
+const OTHER: &str = concat!(
+    "this is not the libtickline_preload.so of version ",
+    env!("CARGO_PKG_VERSION")
+);
+
+/// Checks that a program runs unserved, and that a line names this fault of the library.
+#[track_caller]
+fn assert_refused(library: &Path, fault: &str) {
+    let library = library.to_str().unwrap();
+    let script = "ulimit -v 1048576; exec \"$0\" run --always --library \"$1\" sh -c 'exit 4'";
+    let words = ["-c", script, env!("CARGO_BIN_EXE_tickline"), library];
+    let ended = Command::new("sh")
+        .args(words)
+        .env_remove("TICKLINE")
+        .output()
+        .unwrap();
+    let line = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(4), "{line}");
+    assert!(line.contains(&format!("{library}: {fault}")), "{line}");
+}
+
 #[test]
-fn a_library_that_cannot_be_used_is_refused() {
-    const LIMIT: u64 = 16 << 20;
-    const OTHER: &str = concat!(
-        "this is not the libtickline_preload.so of version ",
-        env!("CARGO_PKG_VERSION")
-    );
-    const NO_FILE: &str = "this is not a regular file: mode ";
+fn a_file_that_is_not_the_library_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    std::fs::write(file("empty"), "").unwrap();
-    std::fs::write(file("begun"), b"\x7fELF\x02\x01").unwrap();
+    let [empty, begun] = ["empty", "begun"].map(|name| folder.path().join(name));
+    std::fs::write(&empty, "").unwrap();
+    std::fs::write(&begun, b"\x7fELF\x02\x01").unwrap();
+    for library in [Path::new("/bin/sh"), &empty, &begun] {
+        assert_refused(library, OTHER);
+    }
+}
+
+/// Symptom: `tickline run --library /dev/zero` never ended.
+#[test]
+fn a_library_that_is_no_regular_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
     let kind = rustix::fs::FileType::Fifo;
     let mode = rustix::fs::Mode::RUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, file("pipe"), kind, mode, 0).unwrap();
-    std::fs::File::create(file("large"))
-        .unwrap()
-        .set_len(LIMIT + 1)
-        .unwrap();
-    let too_large = format!(
-        "it has {} bytes, and a library has {LIMIT} at most",
-        LIMIT + 1
-    );
-    let mut cases = vec![
-        (file("empty"), OTHER),
-        (file("begun"), OTHER),
-        ("/bin/sh".into(), OTHER),
-        ("/dev/zero".into(), NO_FILE),
-        (file("pipe"), NO_FILE),
-        (file("large"), &too_large),
-    ];
-    let pack = "-Wl,-z,pack-relative-relocs";
-    // Symptom: the packed relocations of libc were named, and not that libc is another library.
-    let strange = folder.path().join("strange");
-    std::fs::create_dir(&strange).unwrap();
-    let strange = library("packed", &[pack, "-DSECTION=\".data\""], &strange);
-    cases.extend(strange.map(|strange| (strange, OTHER)));
-    let packed = library("packed", &[pack], folder.path());
-    let is_packed = |bytes: Vec<u8>| bytes.windows(9).any(|name| name == b".relr.dyn");
-    if let Some(packed) = packed.filter(|packed| std::fs::read(packed).is_ok_and(is_packed)) {
-        let expected = "its relative relocations are packed (DT_RELR), which this program can't \
-                        read: link it with -z nopack-relative-relocs";
-        cases.push((packed, expected));
-    } else {
-        skip("no library has packed relocations here");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    for library in [Path::new("/dev/zero"), &pipe] {
+        assert_refused(library, "this is not a regular file: mode ");
     }
-    for (library, expected) in cases {
-        let library = library.to_str().unwrap();
-        let script = "ulimit -v 1048576; exec \"$0\" run --always --library \"$1\" sh -c 'exit 4'";
-        let words = ["-c", script, env!("CARGO_BIN_EXE_tickline"), library];
-        let ended = Command::new("sh")
-            .args(words)
-            .env_remove("TICKLINE")
-            .output()
-            .unwrap();
-        let line = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(4), "{line}");
-        assert!(line.contains(&format!("{library}: {expected}")), "{line}");
+}
+
+#[test]
+fn a_library_that_is_too_large_is_refused() {
+    const LIMIT: u64 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let large = folder.path().join("large");
+    let file = std::fs::File::create(&large).unwrap();
+    file.set_len(LIMIT + 1).unwrap();
+    let bytes = LIMIT + 1;
+    let fault = format!("it has {bytes} bytes, and a library has {LIMIT} at most");
+    assert_refused(&large, &fault);
+}
+
+/// The option by which a linker packs the relative relocations of a library, as those of libc are.
+const PACK: &str = "-Wl,-z,pack-relative-relocs";
+
+/// Symptom: the packed relocations of libc were named, and not that libc is another library.
+#[test]
+fn another_library_is_called_another_also_if_its_relocations_are_packed() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [PACK, "-DSECTION=\".data\""];
+    if let Some(strange) = library("packed", &flags, folder.path()) {
+        assert_refused(&strange, OTHER);
     }
+}
+
+/// Symptom: an unrelocated function address was called.
+#[test]
+fn a_library_with_packed_relocations_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(packed) = library("packed", &[PACK], folder.path()) else {
+        return;
+    };
+    let bytes = std::fs::read(&packed).unwrap();
+    if !bytes.windows(9).any(|name| name == b".relr.dyn") {
+        return skip("no library has packed relocations here");
+    }
+    let fault = "its relative relocations are packed (DT_RELR), which this program can't read: \
+                 link it with -z nopack-relative-relocs";
+    assert_refused(&packed, fault);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tickline_page::page_file::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
 use crate::common::{
-    NOBODY, assert_fails, entries, is_root, library, skip, text, tickline, wait_until,
+    NOBODY, assert_fails, entries, is_root, library, skip, text, tickline, wait_for,
 };
 use crate::harmless::{USER, open_folder, unprivileged};
 
@@ -70,7 +70,7 @@ fn a_server_whose_file_is_deleted_or_replaced_ends_so_that_its_unit_starts_anoth
         if is_replaced {
             fs::copy(folder.path().join("old"), &page).unwrap();
         }
-        let code = wait_until("it ends", || server.0.try_wait().unwrap()).code();
+        let code = wait_for("it ends", || server.0.try_wait().unwrap()).code();
         let mut messages = BufReader::new(server.0.stderr.take().unwrap()).lines();
         let says = |line: std::io::Result<String>| line.unwrap().contains("deleted or replaced");
         assert!(messages.any(says), "replaced: {is_replaced}");
@@ -97,7 +97,7 @@ fn a_server_waits_for_the_end_of_another_one() {
     let second = server_that_waits(&page);
     first.0.kill().unwrap();
     first.0.wait().unwrap();
-    wait_until("the second one serves", || {
+    wait_for("the second one serves", || {
         status(&page).filter(|shown| shown["server_pid"] == second.0.id())
     });
 }
@@ -372,9 +372,9 @@ fn a_fast_slew_is_one_line_of_log() {
     }
     let serves = |wanted: bool| status(&page).filter(|status| status["serving"] == wanted);
     File::create(&flag).unwrap();
-    wait_until("nothing is served", || serves(false));
+    wait_for("nothing is served", || serves(false));
     fs::remove_file(&flag).unwrap();
-    wait_until("the page is served again", || serves(true));
+    wait_for("the page is served again", || serves(true));
     server.signal(libc::SIGTERM);
     let (_, messages) = server.ended();
     let slews = messages
@@ -452,8 +452,8 @@ fn a_user_without_rights_serves_that_users_programs() {
     fs::set_permissions(&runtime, Permissions::from_mode(0o700)).unwrap();
     let page = runtime.join("tickline/page.v1");
     let mut server = Server(as_user(&["serve"]).spawn().unwrap());
-    wait_until("the page is there", || page.exists().then_some(()));
-    let output = wait_until("the server has the page", || {
+    wait_for("the page is there", || page.exists().then_some(()));
+    let output = wait_for("the server has the page", || {
         let output = as_user(&["serve", "status"]).output().unwrap();
         text(&output.stdout)
             .contains(&format!("process {}", server.0.id()))

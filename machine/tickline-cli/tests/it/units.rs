@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::common::server::{Server, folder};
-use crate::common::{assert_fails, copy_program, skip, text, tickline, wait_until};
+use crate::common::{assert_fails, copy_program, skip, text, tickline, wait_for};
 
 const UNITS: [&str; 2] = ["tickline.service", "tickline-user.service"];
 
@@ -446,7 +446,7 @@ impl RemovedProgram {
             let mut server = Command::new(&program);
             server.args(["serve", "--page"]).arg(&page);
             let server = Server(server.stderr(Stdio::null()).spawn().unwrap());
-            wait_until("the page is there", || page.exists().then_some(()));
+            wait_for("the page is there", || page.exists().then_some(()));
             server
         };
         let servers = (0..count).map(start).collect();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{send, text, tickline, wait_until};
+use crate::common::{send, text, tickline, wait_for};
 
 /// Checks that every row has every column, and that figures are figures. Returns the number of
 /// samples.
@@ -40,7 +40,7 @@ pub(crate) fn check_csv(path: &Path) -> usize {
 
 /// Waits for the child for a limited time. Returns its exit code.
 pub(crate) fn ended(mut child: Child) -> i32 {
-    wait_until("the child ends", || child.try_wait().expect("a child"))
+    wait_for("the child ends", || child.try_wait().expect("a child"))
         .code()
         .unwrap_or(-1)
 }
@@ -91,7 +91,7 @@ fn an_ignored_signal_does_not_end_the_watch() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    wait_until("the program handles signals", || {
+    wait_for("the program handles signals", || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let caught = status
             .lines()

@@ -9,15 +9,15 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 use tickline::{Clock, ClockState, Gate, Probes, Reason};
+use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use tickline_observe::page::{AHEAD_NS, served_page, system_call_ns};
 use tickline_page::Publisher;
 use tickline_page::page_file::PageErrorCause;
 
 use crate::ROLE;
 use crate::common::filter::filter;
 use crate::common::{skip, text};
-use crate::page::{AHEAD_NS, served_page, system_call_ns};
 use crate::served;
-use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::common::server::{Server, folder, wait_for_line};
-use crate::common::{compile, skip, tickline, wait_until};
+use crate::common::{compile, skip, tickline, wait_for};
 use crate::served;
 
 /// The board of `c/forks.c`, in a mapped file.
@@ -92,7 +92,7 @@ fn no_forked_child_steps_back_while_the_server_is_stopped_and_killed() {
     let mut goes_on = |time: Duration| {
         let before = [&board.children, &board.handed_over].map(found);
         thread::sleep(time);
-        wait_until("children are forked, and hand readings over", || {
+        wait_for("children are forked, and hand readings over", || {
             let ended = program.0.try_wait().unwrap();
             assert!(ended.is_none(), "the program has ended: {ended:?}");
             let [children, handed_over] = [&board.children, &board.handed_over].map(found);

@@ -16,8 +16,6 @@ mod common;
 mod forks;
 mod found;
 mod interposed;
-#[path = "../../../tickline-preload/tests/page/mod.rs"]
-mod page;
 mod plainly;
 mod served;
 mod signals;
@@ -120,7 +118,7 @@ fn the_status_says_that_the_library_reads_the_page_in_a_static_program() {
         return;
     };
     let mut program = served.run(&[&program]).spawn().unwrap();
-    let reader = common::wait_until("the program has the page", || {
+    let reader = common::wait_for("the program has the page", || {
         let report = common::server::status(&served.page).unwrap();
         let mut readers = report["readers"].as_array().unwrap().iter();
         // `tickline run` has the page before it executes the program.

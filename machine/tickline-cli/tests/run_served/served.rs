@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 
 use serde_json::json;
 use tempfile::TempDir;
+use tickline_observe::page::served_page;
 
 use crate::common::filter::{filter, put_under};
 use crate::common::{self, skip, text, tickline};
-use crate::page::served_page;
 
 /// The path of a dynamic linker. No dynamic linker loads this program itself, so `tickline run`
 /// traces it.

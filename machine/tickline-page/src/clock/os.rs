@@ -176,8 +176,9 @@ fn rate_ppb(timex: &libc::timex) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use tickline_observe::skip;
+
     use super::*;
-    use crate::testing::skip;
 
     /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too
     /// long.

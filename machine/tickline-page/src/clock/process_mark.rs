@@ -152,8 +152,9 @@ impl Drop for WipedMemory {
 
 #[cfg(test)]
 mod tests {
+    use tickline_observe::skip;
+
     use super::*;
-    use crate::testing::skip;
 
     /// Whether the kernel would wipe a mapping of this process.
     fn wipes_memory() -> bool {

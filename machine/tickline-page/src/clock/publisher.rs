@@ -244,10 +244,11 @@ fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis 
 
 #[cfg(test)]
 mod tests {
+    use tickline_observe::skip;
+
     use super::*;
     use crate::lease::Line;
     use crate::lease::memory::LeaseStore as _;
-    use crate::testing::skip;
 
     fn bounds() -> OsBounds {
         os_bounds(&Bounds::default(), None)

@@ -238,78 +238,117 @@ mod tests {
         .to_string()
     }
 
+    /// Checks what the error with this cause says after its last colon: what its reader can do.
+    #[track_caller]
+    fn assert_remedy(cause: PageErrorCause, remedy: &str) {
+        let text = cause.to_string();
+        let (_, found) = text.rsplit_once(": ").expect("a fact, and what to do");
+        assert_eq!(found, remedy, "{text}");
+    }
+
     #[test]
-    fn an_error_that_its_reader_can_mend_says_how() {
-        let file = PageErrorCause::File;
-        for (cause, remedy) in [
-            (
-                PageErrorCause::OtherOwner { owner: 1, user: 2 },
-                "serve it as user 1, or name another page",
-            ),
-            (
-                PageErrorCause::Served { process: None },
+    fn the_server_of_another_users_page_is_told_to_be_that_user() {
+        assert_remedy(
+            PageErrorCause::OtherOwner { owner: 1, user: 2 },
+            "serve it as user 1, or name another page",
+        );
+    }
+
+    #[test]
+    fn the_second_server_of_a_page_is_told_to_stop_the_first() {
+        for process in [None, Some(7)] {
+            assert_remedy(
+                PageErrorCause::Served { process },
                 "stop that one, or name another page",
-            ),
+            );
+        }
+    }
+
+    /// Symptom: programs that read the old page never found the new one.
+    #[test]
+    fn programs_must_start_again_after_an_unknown_word() {
+        assert_remedy(
+            PageErrorCause::UnknownWord { word: 7 },
+            "move it away, start its server, which makes a new one, and restart the programs that \
+             read the old one",
+        );
+    }
+
+    #[test]
+    fn a_page_whose_time_namespace_is_unknown_is_to_be_served_outside_of_it() {
+        assert_remedy(
+            PageErrorCause::UnknownOffset { time_namespace: 7 },
+            "serve the page outside of that namespace",
+        );
+    }
+
+    #[test]
+    fn a_path_that_names_no_regular_file_is_to_be_another_one() {
+        for (error, remedy) in [
             (
-                PageErrorCause::Served { process: Some(7) },
-                "stop that one, or name another page",
-            ),
-            // Symptom: programs that read the old page never found the new one.
-            (
-                PageErrorCause::UnknownWord { word: 7 },
-                "move it away, start its server, which makes a new one, and restart the programs \
-                 that read the old one",
-            ),
-            (
-                PageErrorCause::UnknownOffset { time_namespace: 7 },
-                "serve the page outside of that namespace",
-            ),
-            (
-                file(FileError::NoFileName),
+                FileError::NoFileName,
                 "name the page's file, not its folder",
             ),
-            (file(FileError::SymbolicLink), "name the file itself"),
+            (FileError::SymbolicLink, "name the file itself"),
             (
-                file(FileError::NotRegular { mode: 0o10_644 }),
+                FileError::NotRegular { mode: 0o10_644 },
                 "name another file",
             ),
-            (
-                file(FileError::NotRegular { mode: 0o40_755 }),
-                "name the page's file in it; if Docker's -v made the folder because the page was \
-                 missing, remove it, start the server, and then the container again",
-            ),
-            (
-                file(FileError::ForeignOwner {
-                    owner: 1,
-                    reader: 2,
-                }),
-                "use a page that root serves, or serve one as user 2",
-            ),
-            (
-                file(FileError::UnmappedOwner),
-                "mount the page by itself, read-only, in this container",
-            ),
-            // Symptom: the advice to mount the page, also on the host.
-            (
-                file(FileError::ForeignOwner {
-                    owner: 65_534,
-                    reader: 2,
-                }),
-                "use a page that root serves, or serve one as another user",
-            ),
-            // Symptom: "or serve one as user 0", in the folder of user 1.
-            (
-                file(FileError::ForeignOwner {
-                    owner: 1,
-                    reader: 0,
-                }),
-                "use a page that root serves, or be user 1",
-            ),
         ] {
-            let text = cause.to_string();
-            let (_, found) = text.rsplit_once(": ").expect("a fact, and what to do");
-            assert_eq!(found, remedy, "{text}");
+            assert_remedy(PageErrorCause::File(error), remedy);
         }
+    }
+
+    #[test]
+    fn a_folder_in_place_of_the_file_may_be_dockers() {
+        assert_remedy(
+            PageErrorCause::File(FileError::NotRegular { mode: 0o40_755 }),
+            "name the page's file in it; if Docker's -v made the folder because the page was \
+             missing, remove it, start the server, and then the container again",
+        );
+    }
+
+    #[test]
+    fn a_reader_that_does_not_trust_the_owner_may_serve_a_page_itself() {
+        assert_remedy(
+            PageErrorCause::File(FileError::ForeignOwner {
+                owner: 1,
+                reader: 2,
+            }),
+            "use a page that root serves, or serve one as user 2",
+        );
+    }
+
+    #[test]
+    fn a_page_whose_owner_a_container_does_not_see_is_to_be_mounted_by_itself() {
+        assert_remedy(
+            PageErrorCause::File(FileError::UnmappedOwner),
+            "mount the page by itself, read-only, in this container",
+        );
+    }
+
+    /// Symptom: the advice to mount the page, also on the host.
+    #[test]
+    fn a_page_of_nobody_on_a_host_lacks_no_mount() {
+        assert_remedy(
+            PageErrorCause::File(FileError::ForeignOwner {
+                owner: 65_534,
+                reader: 2,
+            }),
+            "use a page that root serves, or serve one as another user",
+        );
+    }
+
+    /// Symptom: "or serve one as user 0", in the folder of user 1.
+    #[test]
+    fn root_is_told_to_be_the_owner() {
+        assert_remedy(
+            PageErrorCause::File(FileError::ForeignOwner {
+                owner: 1,
+                reader: 0,
+            }),
+            "use a page that root serves, or be user 1",
+        );
     }
 
     /// Symptom: "its lock can't be opened", after the path of the page.

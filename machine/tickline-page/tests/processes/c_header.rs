@@ -5,8 +5,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tickline_observe::skip;
+
 use super::cases::{Case, Output};
-use super::skip;
 
 /// The number of cases. A second is enough for a few hundred thousand.
 const CASES: u64 = 60_000;

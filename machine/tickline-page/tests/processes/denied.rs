@@ -1,9 +1,9 @@
 //! A process that loses the right to read the counter (`PR_SET_TSC`), and then opens a page.
 
 use tickline::{Clock, Driver, Probes};
+use tickline_observe::skip;
 use tickline_page::page_file::LockedPageFile;
 
-use super::skip;
 use super::writer::{folder, given_page, output_of};
 
 /// The child process of the test below. Does nothing by itself.

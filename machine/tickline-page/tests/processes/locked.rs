@@ -5,9 +5,9 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{capabilities, set_capabilities};
+use tickline_observe::skip;
 use tickline_page::page_file::LockedPageFile;
 
-use crate::skip;
 use crate::writer::{folder, given_page, output_of};
 
 /// The child process of the tests below. Does nothing by itself. Root would be above the

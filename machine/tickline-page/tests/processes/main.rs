@@ -7,9 +7,6 @@
     reason = "a role prints what it has found; a test may panic"
 )]
 
-use std::fmt::Display;
-use std::io::{self, Write as _};
-
 mod c_header;
 mod cases;
 #[cfg(all(
@@ -27,9 +24,3 @@ mod namespaces;
 mod truncated;
 #[cfg(all(feature = "file", target_os = "linux"))]
 mod writer;
-
-/// Reports that a test did not run. Writes directly to stderr, because the test harness hides the
-/// output of tests that pass.
-fn skip(reason: impl Display) {
-    _ = writeln!(io::stderr(), "SKIPPED: {reason}");
-}

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::ptr;
 
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
+use tickline_observe::skip;
 use tickline_page::page_file::{AttachedFile, LockedPageFile};
 
-use super::skip;
 use super::writer::{folder, given_page, output_of};
 
 fn to_result(result: libc::c_int) -> io::Result<()> {

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use tickline_observe::skip;
 use tickline_page::page_file::{LockHolder, LockedPageFile, lock_holder};
-
-use super::skip;
 
 /// The environment variable that has the page's path in a child process.
 pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";

@@ -1,10 +1,10 @@
 //! Tests of which samples are incidents, and of what is said about them.
 
 use tickline::{Clock, Driver, Reason};
+use tickline_observe::skip;
 
 use super::*;
 use crate::measurement::readings::PairReads;
-use crate::testing::skip;
 
 const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 

@@ -4,12 +4,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use criterion::measurement::Measurement;
+use tickline_observe::skip;
 
 use super::*;
 use crate::measurement::calibration::Scale;
 use crate::measurement::readings::Elapsed;
 use crate::measurement::time::CounterTime;
-use crate::testing::skip;
 
 const LONG_TICKS: u64 = 1_000;
 

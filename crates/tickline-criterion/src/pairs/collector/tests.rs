@@ -4,9 +4,9 @@ use super::*;
 use crate::measurement::noise_loop::Noise;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::long_pairs::judge_long;
-use crate::testing::skip;
 use criterion::measurement::Measurement;
 use std::time::Duration;
+use tickline_observe::skip;
 
 /// A collector of samples by this clock.
 fn collector_by<const N: usize>(time: &CounterTime, serving: Option<Serving>) -> Collector<N> {

@@ -67,9 +67,10 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use tickline_observe::skip;
+
     use super::*;
     use crate::measurement::thread_meter::preemptions;
-    use crate::testing::skip;
 
     /// The CPUs on which the calling thread may run.
     fn own_cpus() -> Vec<usize> {
@@ -138,7 +139,7 @@ mod tests {
             counted.join().expect("no panic")
         });
         let (Some(before @ 1..), found, Some(after)) = counts else {
-            return skip(&format!(
+            return skip(format_args!(
                 "this kernel does not show preemptions: {counts:?}"
             ));
         };

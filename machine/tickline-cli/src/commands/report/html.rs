@@ -279,12 +279,15 @@ mod tests {
     use super::*;
     use crate::document::example;
 
-    /// `TICKLINE_WRITE_REPORT=FILE` stores the report.
+    /// `TICKLINE_WRITE=1` stores the report in `target/report/sample.html`, where the command
+    /// `cargo xtask report` opens it.
     #[test]
     fn hostile_facts_are_shown_and_not_run() {
         let report = html(&example::document());
-        if let Some(path) = std::env::var_os("TICKLINE_WRITE_REPORT") {
-            std::fs::write(path, &report).unwrap();
+        if std::env::var_os("TICKLINE_WRITE").is_some() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/report");
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(format!("{folder}/sample.html"), &report).unwrap();
         }
         assert!(!report.contains("<script>alert"));
         assert!(!report.contains("<!--"));
@@ -421,6 +424,32 @@ mod tests {
         assert!(report.contains("How long single readings take"));
         let gate = &document.gates[0].gate;
         assert!(report.contains(&format!(">{gate}</th>")), "{gate}");
+    }
+
+    /// The report on the example, and that on the same document without a comparison of the
+    /// counters.
+    fn with_and_without_pairs() -> [String; 2] {
+        let not_compared = Document {
+            warp: None,
+            ..example::document()
+        };
+        [example::document(), not_compared].map(|document| html(&document))
+    }
+
+    #[test]
+    fn the_heading_says_that_cpus_are_unsynchronised() {
+        let [compared, not_compared] = with_and_without_pairs();
+        let end = " CPUs are unsynchronised.</h1>";
+        assert!(compared.contains(end), "{compared}");
+        assert!(!not_compared.contains(end), "{not_compared}");
+    }
+
+    #[test]
+    fn a_pair_of_unsynchronised_cpus_is_a_row() {
+        let [compared, not_compared] = with_and_without_pairs();
+        let row = "<th scope=\"row\">0 and 48</th><td>0</td><td>0</td><td>48000.0</td><td>-30.0 to +40.0</td>";
+        assert!(compared.contains(row), "{compared}");
+        assert!(!not_compared.contains(row), "{not_compared}");
     }
 
     #[test]

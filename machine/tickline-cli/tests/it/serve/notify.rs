@@ -12,7 +12,7 @@ use tickline_page::page_file::AttachedFile;
 
 use super::page_without_server;
 use crate::common::server::{Server, folder, run, serve};
-use crate::common::wait_until;
+use crate::common::wait_for;
 
 /// A server that is told this socket.
 fn server(page: &Path, socket: impl AsRef<OsStr>) -> Server {
@@ -25,7 +25,7 @@ fn server(page: &Path, socket: impl AsRef<OsStr>) -> Server {
 fn message(socket: &UnixDatagram) -> String {
     socket.set_nonblocking(true).unwrap();
     let mut bytes = [0; 64];
-    let length = wait_until("a message", || socket.recv(&mut bytes).ok());
+    let length = wait_for("a message", || socket.recv(&mut bytes).ok());
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
@@ -85,7 +85,7 @@ fn a_server_whose_message_finds_no_room_ends_by_a_signal() {
     let path = folder.path().join("notify");
     let _socket = full_socket(&path);
     let mut server = server(&page, &path);
-    wait_until("the page is there", || page.exists().then_some(()));
+    wait_for("the page is there", || page.exists().then_some(()));
     server.signal(libc::SIGTERM);
     let (code, messages) = server.ended();
     assert_eq!(code, Some(0), "{messages}");
@@ -98,7 +98,7 @@ fn server_without_room(page: &Path, path: &Path) -> Server {
     command.env("NOTIFY_SOCKET", path);
     let stderr = File::create(&log).unwrap();
     let server = Server(command.stderr(stderr).spawn().unwrap());
-    wait_until("the server has found no room", || {
+    wait_for("the server has found no room", || {
         let log = fs::read_to_string(&log).unwrap();
         log.contains("notify: the socket's queue is full, so whoever has started this server")
             .then_some(())
@@ -107,11 +107,11 @@ fn server_without_room(page: &Path, path: &Path) -> Server {
 }
 
 fn exit_code(mut server: Server) -> Option<i32> {
-    wait_until("the server ends", || server.0.try_wait().unwrap()).code()
+    wait_for("the server ends", || server.0.try_wait().unwrap()).code()
 }
 
 fn wait_until_ready(socket: &UnixDatagram) {
-    wait_until("the message", || {
+    wait_for("the message", || {
         (message(socket) == "READY=1").then_some(())
     });
 }
@@ -153,7 +153,7 @@ fn a_signal_ends_a_server_that_waits_for_room() {
 fn a_socket_without_a_name_counts_as_none() {
     let (_folder, page) = folder();
     let mut server = server(&page, "");
-    wait_until("the page is there", || page.exists().then_some(()));
+    wait_for("the page is there", || page.exists().then_some(()));
     server.signal(libc::SIGTERM);
     let (_, messages) = server.ended();
     assert!(!messages.contains("NOTIFY_SOCKET"), "{messages}");
@@ -174,7 +174,7 @@ fn a_server_that_can_not_say_that_it_is_ready_serves_all_the_same() {
     ] {
         let (_folder, page) = folder();
         let mut server = server(&page, socket);
-        wait_until("the page is there", || page.exists().then_some(()));
+        wait_for("the page is there", || page.exists().then_some(()));
         assert_eq!(server.0.try_wait().unwrap(), None, "{socket}");
         server.signal(libc::SIGTERM);
         let (code, messages) = server.ended();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::page_without_server;
 use crate::common::server::{Server, folder, run, status, wait_for_line};
-use crate::common::{assert_fails, skip, text, tickline, wait_until};
+use crate::common::{assert_fails, skip, text, tickline, wait_for};
 use crate::harmless::{USER, open_folder};
 
 /// Switches a page off or on, and returns what the program says.
@@ -119,7 +119,7 @@ fn after_on_another_start_serves_the_page() {
     let said = switch(&page, "on");
     assert!(said.contains(": a server may serve it again"), "{said}");
     let _server = Server::start(&page);
-    wait_until("another start serves it", || {
+    wait_for("another start serves it", || {
         status(&page).filter(|status| status["phase"] != "off")
     });
 }

@@ -10,7 +10,7 @@ use tickline_page::page_file::LockedPageFile;
 
 use super::{page_of_stopped_server, page_without_server, served};
 use crate::common::server::{folder, run, status};
-use crate::common::{assert_fails, is_root, skip, text, tickline, wait_until};
+use crate::common::{assert_fails, is_root, skip, text, tickline, wait_for};
 use crate::harmless::{USER, open_folder, unprivileged};
 use crate::measured::{closed, faults, schema};
 
@@ -30,7 +30,7 @@ fn the_status_of_a_served_page_with_a_reader_has_the_keys_of_its_schema() {
     };
     let _clock = tickline_page::open(&page).unwrap();
     // On a busy machine the leases may run out.
-    let shown = wait_until("it is served", || {
+    let shown = wait_for("it is served", || {
         status(&page).filter(|shown| shown["serving"] == true)
     });
     assert!(shown["readers"][0].is_object(), "{shown}");
@@ -74,7 +74,7 @@ fn a_server_that_a_signal_has_stopped_is_said_to_be_stopped() {
     };
     server.signal(libc::SIGSTOP);
     let advice = format!("(state T): `kill -CONT {}`", server.0.id());
-    wait_until("the status says so", || {
+    wait_for("the status says so", || {
         let shown = text(&run(&page, &["status"]).stdout);
         shown.contains(&advice).then_some(())
     });
@@ -92,7 +92,7 @@ fn a_served_page_has_a_lead_and_a_lease() {
         return;
     };
     // On a busy machine the server may get no CPU between two checks, and its leases run out.
-    let shown = wait_until("it is served", || {
+    let shown = wait_for("it is served", || {
         status(&page).filter(|shown| shown["serving"] == true)
     });
     assert!(
@@ -107,7 +107,7 @@ fn a_served_page_says_so_in_words() {
         return;
     };
     // As above, the leases may run out.
-    let words = wait_until("it says so", || {
+    let words = wait_for("it says so", || {
         Some(text(&run(&page, &["status"]).stdout))
             .filter(|words| words.contains("phase   published: "))
     });
@@ -237,7 +237,7 @@ fn status_lists_a_program_that_run_could_not_serve() {
     let mut run = tickline(&["run", "--quiet", "--always", "--page", "/nonexistent"]);
     let mut program = run.args(["sleep", "60"]).spawn().unwrap();
     let pid = program.id();
-    wait_until("the program runs", || {
+    wait_for("the program runs", || {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
         (name == "sleep\n").then_some(())
     });

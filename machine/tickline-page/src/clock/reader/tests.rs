@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use tickline_core::counter::Counter as _;
+use tickline_observe::skip;
 
 use super::*;
 use crate::Publisher;
 use crate::lease::memory::{LeaseLine, LeaseMemory as _, LeaseStore as _, SlotNumber, UnixOffset};
 use crate::lease::{LeasePhase, Line, Slope};
 use crate::page_file::LockedPageFile;
-use crate::testing::skip;
 
 /// A folder that only this user may write to, with room for a page.
 fn folder() -> (tempfile::TempDir, std::path::PathBuf) {

@@ -2,10 +2,10 @@ use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::{eprintln, thread};
 
-use crate::testing::skip;
 use crate::{Counter, HardwareCounter};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use tickline_observe::skip;
 
 use super::*;
 

@@ -1,12 +1,13 @@
 //! A page for tests. Its line is [`AHEAD_NS`] above the OS clock, so that a reading shows whether
 //! it comes from the page.
 
+#![expect(clippy::unwrap_used, reason = "a test without its page cannot go on")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_observe::skip;
 use tickline_page::lease::memory::{
     EndMark, LeaseLine, LeaseMemory as _, LeaseStore as _, SlotNumber, UnixOffset,
 };
@@ -14,11 +15,20 @@ use tickline_page::lease::{LeasePhase, Line, Slope};
 use tickline_page::page_file::LockedPageFile;
 use tickline_page::{Counter as _, HardwareCounter};
 
-pub(crate) const AHEAD_NS: i64 = 5_000_000;
+use crate::skip;
+
+/// How far the line is above the OS clock, ns.
+pub const AHEAD_NS: i64 = 5_000_000;
 
 const DAY_S: u64 = 86_400;
 
-pub(crate) fn system_call_ns(clock: libc::clockid_t) -> i64 {
+/// A clock by a system call, ns.
+///
+/// # Panics
+///
+/// If the kernel does not have the clock.
+#[must_use]
+pub fn system_call_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -45,7 +55,12 @@ fn shortest_bracket(counter: &HardwareCounter) -> (u64, i64) {
 
 /// Makes a page in a new folder. Its only line counts for a day. If this process may not read the
 /// counter, prints SKIPPED and returns `None`.
-pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
+///
+/// # Panics
+///
+/// If the page can't be made.
+#[must_use]
+pub fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
     if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
         skip("the counter may not be read");
         return None;
@@ -55,8 +70,7 @@ pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
 
 /// What a page of [`page_that`] serves.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code, reason = "each test binary uses some of it")]
-pub(crate) enum Serves {
+pub enum Serves {
     /// One line.
     FirstLine,
     /// Two lines, of which the first has ended.
@@ -69,17 +83,22 @@ pub(crate) enum Serves {
 
 /// Makes a page like [`served_page`], but the line is lower by `less_ns`, and Unix time is
 /// `more_ns` further above the line.
-#[allow(dead_code, reason = "each test binary uses some of it")]
-pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
+///
+/// # Panics
+///
+/// If this process may not read the counter, or the page can't be made.
+#[must_use]
+pub fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     page_that(Serves::FirstLine, less_ns, more_ns)
 }
 
 /// Makes a page like [`page_off_by`] that serves `serves`.
-pub(crate) fn page_that(
-    serves: Serves,
-    less_ns: i64,
-    more_ns: i64,
-) -> (tempfile::TempDir, PathBuf) {
+///
+/// # Panics
+///
+/// As [`page_off_by`].
+#[must_use]
+pub fn page_that(serves: Serves, less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
