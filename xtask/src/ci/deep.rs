@@ -113,6 +113,10 @@ fn outside_of_the_workspace() -> Vec<Step> {
             .args(["--target", "x86_64-pc-windows-gnu"])
             .args(["--target", "aarch64-unknown-linux-gnu"])
             .args(published())
+            // One dependency has C code, which `check` compiles and never links. So this
+            // machine's compiler serves, and none for the other targets is installed.
+            .env("CC_x86_64_pc_windows_gnu", "cc")
+            .env("CC_aarch64_unknown_linux_gnu", "cc")
             .prepare_by(["rustup", "target", "add", "x86_64-pc-windows-gnu"])
             .prepare_by(["rustup", "target", "add", "aarch64-unknown-linux-gnu"]),
     ]

@@ -59,7 +59,7 @@ fn off_ends_a_running_server() {
 /// The guide's check for Nagios has no other way to know it.
 #[test]
 fn the_guides_check_finds_that_a_page_is_switched_off() {
-    let guide = include_str!("../../../../docs/operators.md");
+    let guide = include_str!("../../../../docs/fleet.md");
     let (_, pattern) = guide
         .split_once("--json - 2>/dev/null | grep -q '")
         .unwrap();
