@@ -29,7 +29,8 @@
 //! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
 //! | | `json.rs`, `perfetto.rs` | its formats |
 //! | | `callsite_names.rs` | the names of a callsite and of its fields, for both formats |
-//! | `capture` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | `capture` | `recorder.rs`, `thread_recorder.rs` | what all threads share; what a thread has for itself |
+//! | | `ring_list.rs`, `kept_ends.rs` | the rings of all threads; ends of spans that found no room in them |
 //! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | | `panic_event.rs` | the event by which a trace shows a panic |
 //! | | `black_box.rs`, `black_box/read.rs` | the black box's file; its reader |
