@@ -41,7 +41,7 @@
 //!    goes into the builder of each sink that has it (`trace_file.rs`, `flight/builder.rs`).
 //! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
 //!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
-//!    there. New records go into `capture/recorder.rs`.
+//!    there. New records are made in `capture/trace_sink.rs` or `capture/thread_recorder.rs`.
 //! 3. The setting has a test in `tests/it/` of the crate: `both_formats.rs` for what both formats
 //!    show; `trace_file.rs` for JSON alone (`trace_file_requests.rs` if the tracks are requests),
 //!    `perfetto.rs` for Perfetto alone (`perfetto_size.rs` if it is about the size of a trace).

@@ -1,5 +1,5 @@
-//! How a program's spans and events get into rings: the sink, the recorder with the rings of all
-//! threads, and the black box's file, in which rings outlive the program.
+//! How a program's spans and events get into rings: the sink, the recorder with the list of all
+//! rings, and the black box's file, in which rings outlive the program.
 
 pub(crate) mod black_box;
 pub(crate) mod kept_ends;
