@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use criterion::Criterion;
 
-use crate::arguments::criterion::Words;
+use crate::arguments::criterion::CriterionArguments;
 use crate::arguments::{self, Options, Role, hints};
 use crate::criterion_folder;
 use crate::measurement::time::{CounterTime, SAMPLES};
@@ -182,7 +182,7 @@ fn measure(
     match ran {
         Ran::Again(code) => Ok(code),
         Ran::EndedWithoutCode(error) => Err(error),
-        Ran::Here if Words::of_this_process().only_print() => Ok(0),
+        Ran::Here if CriterionArguments::of_this_process().only_print() => Ok(0),
         Ran::Here => judge_and_store(&options, since),
     }
 }
@@ -201,9 +201,9 @@ fn run_here_or_again(
     others: Vec<OsString>,
     benchmarks: impl FnOnce(),
 ) -> Result<Ran, String> {
-    let words = Words::of_this_process();
+    let of_criterion = CriterionArguments::of_this_process();
     // criterion ends the process after its help.
-    if words.ask_for_help() && !arguments::is_again() {
+    if of_criterion.ask_for_help() && !arguments::is_again() {
         let ran = run_again(&mut command_again(own, others)?)?;
         Messages::Shown.beside_criterion(&arguments::own_help());
         return Ok(ran);
@@ -212,11 +212,11 @@ fn run_here_or_again(
         own.check_that_criterion_measures(&others)?;
         return run_again(&mut command_again(own, others)?);
     }
-    if !words.only_print() {
+    if !of_criterion.only_print() {
         let options = Options::of_this_process();
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
-        words.why_not_saved().map_or(Ok(()), Err)?;
+        of_criterion.why_not_saved().map_or(Ok(()), Err)?;
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {

@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::arguments::criterion::Words;
+use crate::arguments::criterion::CriterionArguments;
 use crate::measurement::calibration::{Scale, least_ns};
 use crate::measurement::pair_cost::pair_ticks;
 use crate::measurement::readings::{Elapsed, PairReads};
@@ -233,7 +233,8 @@ impl<const N: usize> Collector<N> {
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        SAMPLES.get().wrapping_sub(self.converted) > 1 || Words::of_this_process().are_quick()
+        SAMPLES.get().wrapping_sub(self.converted) > 1
+            || CriterionArguments::of_this_process().are_quick()
     }
 
     /// The number of the benchmark's samples that can't be trusted.
