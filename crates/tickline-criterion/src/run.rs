@@ -14,7 +14,8 @@ use criterion::Criterion;
 use crate::arguments::criterion::CriterionArguments;
 use crate::arguments::{self, Options, Role, hints};
 use crate::criterion_folder;
-use crate::measurement::time::{CounterTime, SAMPLES};
+use crate::measurement::progress::converted_samples;
+use crate::measurement::time::CounterTime;
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
@@ -375,7 +376,7 @@ fn not_judged(verdicts: &Verdicts, since: SystemTime) -> Vec<LeftOut> {
 fn why_nothing_was_compared(verdicts: &[BenchmarkVerdict]) -> String {
     let why = if !verdicts.is_empty() {
         "nothing was compared with the other build: no benchmark was measured that both builds have"
-    } else if SAMPLES.get() == 0 {
+    } else if converted_samples() == 0 {
         "nothing was compared: no benchmark that measures by CounterTime fits the filter"
     } else {
         "nothing was compared: all that was measured are benchmarks of bench_function; this crate compares those \

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::arguments::criterion::CriterionArguments;
 use crate::measurement::calibration::{Scale, least_ns};
 use crate::measurement::pair_cost::pair_ticks;
+use crate::measurement::progress::{converted_samples, warm_ups_and_measurements};
 use crate::measurement::readings::{Elapsed, PairReads};
 use crate::measurement::settings::Counting;
-use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
+use crate::measurement::time::CounterTime;
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::long_pairs::LongPairs;
@@ -184,8 +185,8 @@ pub(crate) struct Collector<const N: usize> {
     pub(crate) pair_size: PairSize,
     /// The number of iterations in a pair, once chosen.
     iterations_per_pair: Option<u64>,
-    /// The number of the present bencher. criterion makes one bencher for its warm-up, and another
-    /// for the samples.
+    /// The number of the present warm-up or measurement, for each of which criterion makes a
+    /// bencher.
     bencher: u64,
     slice: Slice<N>,
     /// The pairs of each routine since the warm-up. A process that serves does not know when its
@@ -208,7 +209,7 @@ pub(crate) struct Collector<const N: usize> {
 impl<const N: usize> Collector<N> {
     /// A collector for the measurement of the last bencher on this thread.
     pub(crate) fn new(serving: Option<Serving>) -> Self {
-        let (time, bencher) = (CounterTime::current(), BENCHERS.get());
+        let (time, bencher) = (CounterTime::current(), warm_ups_and_measurements());
         let ns_per_tick = serving
             .as_ref()
             .map_or(time.scale().rate.ns_per_tick, |serving| serving.ns_per_tick);
@@ -227,13 +228,13 @@ impl<const N: usize> Collector<N> {
             long_pairs: [LongPairs::default(); N],
             collected: Collected::default(),
             begin: SystemTime::now(),
-            converted: SAMPLES.get(),
+            converted: converted_samples(),
         }
     }
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        SAMPLES.get().wrapping_sub(self.converted) > 1
+        converted_samples().wrapping_sub(self.converted) > 1
             || CriterionArguments::of_this_process().are_quick()
     }
 
@@ -330,7 +331,7 @@ impl<const N: usize> Collector<N> {
 
     /// Begins a sample of `iterations`.
     pub(crate) fn begin_sample(&mut self, iterations: u64) -> Sample<'_, N> {
-        let bencher = BENCHERS.get();
+        let bencher = warm_ups_and_measurements();
         if bencher != self.bencher {
             // The warm-up is over.
             self.bencher = bencher;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::measurement::noise_loop::Noise;
+use crate::measurement::progress::count_warm_up_or_measurement;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::long_pairs::judge_long;
 use crate::testing::skip;
@@ -63,7 +64,7 @@ fn the_scale_has_the_mean_of_the_subtracted_costs() {
 fn the_bundles_of_the_warm_up_are_not_results() {
     let mut collector = collector::<1>(None);
     collector.collected.bundles = 4;
-    BENCHERS.set(BENCHERS.get().wrapping_add(1));
+    count_warm_up_or_measurement();
     collector.begin_sample(1);
     assert_eq!(collector.collected.bundles, 0);
 }
@@ -73,7 +74,7 @@ fn the_bundles_of_the_warm_up_are_not_results() {
 fn the_long_pairs_of_the_warm_up_are_forgotten() {
     let mut collector = collector::<1>(None);
     judge_long(&mut collector.long_pairs, [vec![7]], &Noise::default());
-    BENCHERS.set(BENCHERS.get().wrapping_add(1));
+    count_warm_up_or_measurement();
     collector.begin_sample(1);
     assert_eq!(collector.long_pairs, [LongPairs::default()]);
 }
