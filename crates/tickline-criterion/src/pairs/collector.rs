@@ -67,9 +67,9 @@ pub(crate) enum MoreIterations {
     Nothing,
 }
 
-/// A visit to a copy of the routines' code.
+/// The couples of one copy of the routines' code that were taken one after the other.
 #[derive(Debug, Clone, Copy)]
-struct Visit {
+struct Stretch {
     /// The number of the copy.
     copy: usize,
     /// The number of couples at its end.
@@ -93,7 +93,7 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) excluded: Distribution,
     /// The bundles that count, in order; empty for bundles of one pair, which are too many.
     pub(crate) couples: Vec<[u64; N]>,
-    visits: Vec<Visit>,
+    stretches: Vec<Stretch>,
     /// The number of all bundles, and of disturbed bundles.
     pub(crate) bundles: u64,
     pub(crate) disturbances: Disturbances,
@@ -136,10 +136,10 @@ impl<const N: usize> Collected<N> {
             .extend(slice.excluded(counting).map(last));
     }
 
-    /// Ends a visit to a copy of the routines' code.
-    fn end_visit(&mut self, copy: usize) {
+    /// Ends a stretch of a copy of the routines' code.
+    fn end_stretch(&mut self, copy: usize) {
         let end = self.couples.len();
-        self.visits.push(Visit { copy, end });
+        self.stretches.push(Stretch { copy, end });
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
@@ -166,9 +166,9 @@ impl Collected<2> {
     pub(crate) fn replicates(&self, copies: usize) -> Vec<Replicate> {
         let mut replicates = vec![Replicate::default(); copies];
         let mut start = 0;
-        for Visit { copy, end } in self.visits.iter().copied() {
+        for Stretch { copy, end } in self.stretches.iter().copied() {
             let couples: &[Couple] = &self.couples[start..end];
-            replicates[copy].add_visit(couples.iter().copied());
+            replicates[copy].add_stretch(couples.iter().copied());
             start = end;
         }
         replicates
@@ -284,8 +284,8 @@ impl<const N: usize> Collector<N> {
         self.pair_size == PairSize::One && self.iterations_per_pair.is_some()
     }
 
-    /// What gives a pair more iterations. Only futures, which have one in each pair, leave the number
-    /// of iterations undecided.
+    /// What gives a pair more iterations. Only futures, which have one in each pair, leave the
+    /// number of iterations undecided.
     pub(crate) fn more_iterations(&self) -> MoreIterations {
         if self.iterations_per_pair.is_none() {
             MoreIterations::Nothing
@@ -486,15 +486,15 @@ impl<const N: usize> Sample<'_, N> {
         self.pending() * count(parts) >= self.wanted * count(part)
     }
 
-    /// Ends a visit to a copy of the routines' code, in the middle or at the end of a sample.
-    pub(crate) fn end_visit(&mut self, copy: usize) {
+    /// Ends a stretch of a copy of the routines' code, in the middle or at the end of a sample.
+    pub(crate) fn end_stretch(&mut self, copy: usize) {
         if !self.block.is_empty() {
             _ = self.close_block();
         }
         if self.collector.slice.count() > 0 {
             self.close_slice();
         }
-        self.collector.collected.end_visit(copy);
+        self.collector.collected.end_stretch(copy);
     }
 
     fn max_bundles(&self) -> u64 {

@@ -117,9 +117,9 @@ fn the_bundles_of_earlier_samples_are_kept() {
     assert_eq!(collector.collected.bundles, 4);
 }
 
-/// A collector with visits of 3, 2 and 4 couples. If the thread was preempted in a visit, that
-/// visit's couples are left out, and this function tries again.
-fn collector_with_three_visits() -> Collector<2> {
+/// A collector with stretches of 3, 2 and 4 couples. If the thread was preempted in a stretch, its
+/// couples are left out, and this function tries again.
+fn collector_with_three_stretches() -> Collector<2> {
     for _ in 0..100 {
         let mut collector = collector::<2>(None);
         let mut sample = collector.begin_sample(100);
@@ -127,13 +127,13 @@ fn collector_with_three_visits() -> Collector<2> {
             for _ in 0..bundles {
                 _ = sample.push([PairReads::default(); 2]);
             }
-            sample.end_visit(copy);
+            sample.end_stretch(copy);
         }
         if sample.pending() == 9 {
             return collector;
         }
     }
-    panic!("a visit lost couples in each of 100 tries");
+    panic!("a stretch lost couples in each of 100 tries");
 }
 
 #[test]
@@ -153,11 +153,11 @@ fn nine_bundles_of_a_hundred_are_less_than_a_tenth() {
 }
 
 #[test]
-fn a_visit_has_the_couples_since_the_one_before_and_its_copy() {
-    let replicates = collector_with_three_visits().collected.replicates(3);
+fn a_stretch_has_the_couples_since_the_one_before_and_its_copy() {
+    let replicates = collector_with_three_stretches().collected.replicates(3);
     let couples: Vec<(usize, usize)> = replicates
         .iter()
-        .map(|replicate| (replicate.couples().len(), replicate.visits()))
+        .map(|replicate| (replicate.couples().len(), replicate.stretches()))
         .collect();
     assert_eq!(couples, [(2, 1), (7, 2), (0, 0)]);
 }
