@@ -20,7 +20,7 @@ pub(crate) mod hints;
 #[cfg(test)]
 mod tests;
 
-use self::criterion::Words;
+use self::criterion::CriterionArguments;
 
 /// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
@@ -275,7 +275,7 @@ impl Options {
 
     /// Whether the options fit each other and criterion's.
     fn check(&self, others: &[OsString]) -> Result<(), String> {
-        let compares = Words::of(others).compares();
+        let compares = CriterionArguments::of(others).compares();
         if self.update_on_pass && !compares {
             return Err(
                 "--update-on-pass needs --baseline NAME, the baseline to update".to_owned(),
@@ -339,7 +339,7 @@ impl Options {
         } else {
             return Ok(());
         };
-        match Words::of(others).why_nothing_is_measured() {
+        match CriterionArguments::of(others).why_nothing_is_measured() {
             Some(why) => Err(format!("{needing} compares nothing: {why}")),
             None => Ok(()),
         }

@@ -99,7 +99,7 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement, M
 /// criterion gets the mean of the pairs that count, so its own lines and plots are about these
 /// pairs. The crate takes further pairs in place of disturbed ones, up to twice as many as
 /// criterion requested.
-pub trait BenchPairs: sealed::Criterion {
+pub trait BenchPairs: sealed::ByCounter {
     /// Benchmarks a function, as `bench_function` does.
     ///
     /// # Panics
@@ -163,7 +163,7 @@ pub trait BenchPairs: sealed::Criterion {
     }
 }
 
-impl<C: sealed::Criterion> BenchPairs for C {}
+impl<C: sealed::ByCounter> BenchPairs for C {}
 
 /// The name of a benchmark, from a text (`&str`, `String`, `&String`, `Cow<str>`, `Box<str>`), a
 /// `char`, or criterion's `BenchmarkId`.
@@ -237,13 +237,13 @@ pub(crate) mod sealed {
                 `.with_measurement(CounterTime::new_or_wall_time())`",
         note = "and write its type in the benchmark's function: `&mut Criterion<CounterTime>`"
     )]
-    pub trait Criterion {
+    pub trait ByCounter {
         /// `bench_function` with `iter_custom`.
         fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed);
     }
 }
 
-impl sealed::Criterion for Criterion<CounterTime> {
+impl sealed::ByCounter for Criterion<CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
         match id.0 {
             Name::Text(name) => {
@@ -256,7 +256,7 @@ impl sealed::Criterion for Criterion<CounterTime> {
     }
 }
 
-impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
+impl sealed::ByCounter for BenchmarkGroup<'_, CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
         match id.0 {
             Name::Text(name) => {

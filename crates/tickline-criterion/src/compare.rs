@@ -2,8 +2,9 @@
 //!
 //! Where the linker places a loop changes its time, often by 1 %, so that two closures of equal
 //! text differ. The compiler therefore makes [`COPIES`] of each routine's code, each behind another
-//! number of bytes. A sample visits all copies, and the copies are the replicates of the analysis
-//! (`statistics/couples.rs`). Heap and stack are shifted before each visit (`placement.rs`).
+//! number of bytes. A sample has a stretch of each copy, and the copies are the replicates of the
+//! analysis (`statistics/couples.rs`). Heap and stack are shifted before each stretch
+//! (`placement.rs`).
 
 use std::hint::black_box;
 
@@ -134,7 +135,7 @@ fn timed<const COPY: usize, O, R: FnMut() -> O>(
     bencher::timed(clock, calls, routine)
 }
 
-/// Takes a sample, with a visit to each copy of the code. Both routines are called from one call
+/// Takes a sample, with a stretch of each copy of the code. Both routines are called from one call
 /// site, so that they begin alike.
 fn sample(
     collector: &mut Collector<2>,
@@ -151,8 +152,8 @@ fn sample(
     let mut sample = collector.begin_sample(iterations);
     // A short sample does not reach all copies, so each begins with another one.
     let first_copy = index(random_below(COPIES as u64));
-    for visit in 1..=COPIES {
-        let copy = (first_copy + visit) % COPIES;
+    for stretch in 1..=COPIES {
+        let copy = (first_copy + stretch) % COPIES;
         heap.shift();
         let is_over = placement::on_shifted_stack(&mut || {
             loop {
@@ -164,12 +165,12 @@ fn sample(
                 if sample.push(bundle).is_break() {
                     return true;
                 }
-                if visit < COPIES && sample.has_share(visit, COPIES) {
+                if stretch < COPIES && sample.has_share(stretch, COPIES) {
                     return false;
                 }
             }
         });
-        sample.end_visit(copy);
+        sample.end_stretch(copy);
         if is_over {
             break;
         }

@@ -9,6 +9,7 @@
 // | `time.rs`, `builder.rs`, `settings.rs` | implement criterion's `Measurement`; its settings |
 // | `readings.rs` | takes the two readings around the measured code |
 // | `calibration.rs`, `pair_cost.rs` | convert ticks into ns, and measure the cost of a pair |
+// | `progress.rs` | counts criterion's calls, which tell how far it is |
 // | `session.rs`, `incidents.rs` | follow tickline's clock: its rate, and what makes samples wrong |
 // | `lost_time.rs`, `thread_meter.rs` | measure the time that the thread lost in a sample |
 // | `noise_loop.rs` | detects interrupts |
@@ -22,6 +23,7 @@ pub(crate) mod lost_time;
 pub(crate) mod measured_by;
 pub(crate) mod noise_loop;
 pub(crate) mod pair_cost;
+pub(crate) mod progress;
 pub(crate) mod readings;
 pub(crate) mod session;
 pub(crate) mod settings;

@@ -16,15 +16,15 @@
 //! |---|---|
 //! | pair | two readings, around one iteration or a batch; also the time between them |
 //! | couple | a time of A and the time of B that was taken next to it |
-//! | bundle | pairs that are counted or excluded together: one pair, or the two pairs of a couple |
+//! | bundle | what is counted or excluded as one: a pair if one routine is measured, a couple if two are |
 //! | block | the bundles of 50 us; one preemption disturbs all of them |
 //! | slice | the blocks of 10 ms, or of one sample if the sample is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | a number of iterations for which criterion gets one time |
-//! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
-//! | round | whole visits to one placement, with one median for A and one for B |
+//! | stretch | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
+//! | round | one stretch or more of one placement, with one median for A and one for B |
 //! | layout | one order in which a build was linked: one place for each of its functions |
-//! | duel | one process of each build: the two take turns |
-//! | replicate | all rounds with one placement of code, heap and stack: a duel, or a copy of the routines' code; with several layouts, all duels of one |
+//! | pair of processes | one process of each build: the two take turns |
+//! | replicate | all rounds with one placement of code, heap and stack: those of a pair of processes, or of a copy of the routines' code; with several layouts, those of all processes of a layout |
 //! | turn | a slice of one build, or a pair of one routine, while the other waits; the process that drives requests slices from those that serve |
 //! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::measurement::noise_loop)) |

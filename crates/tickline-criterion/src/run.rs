@@ -11,10 +11,11 @@ use std::time::SystemTime;
 
 use criterion::Criterion;
 
-use crate::arguments::criterion::Words;
+use crate::arguments::criterion::CriterionArguments;
 use crate::arguments::{self, Options, Role, hints};
 use crate::criterion_folder;
-use crate::measurement::time::{CounterTime, SAMPLES};
+use crate::measurement::progress::converted_samples;
+use crate::measurement::time::CounterTime;
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
@@ -182,7 +183,7 @@ fn measure(
     match ran {
         Ran::Again(code) => Ok(code),
         Ran::EndedWithoutCode(error) => Err(error),
-        Ran::Here if Words::of_this_process().only_print() => Ok(0),
+        Ran::Here if CriterionArguments::of_this_process().only_print() => Ok(0),
         Ran::Here => judge_and_store(&options, since),
     }
 }
@@ -201,9 +202,9 @@ fn run_here_or_again(
     others: Vec<OsString>,
     benchmarks: impl FnOnce(),
 ) -> Result<Ran, String> {
-    let words = Words::of_this_process();
+    let of_criterion = CriterionArguments::of_this_process();
     // criterion ends the process after its help.
-    if words.ask_for_help() && !arguments::is_again() {
+    if of_criterion.ask_for_help() && !arguments::is_again() {
         let ran = run_again(&mut command_again(own, others)?)?;
         Messages::Shown.beside_criterion(&arguments::own_help());
         return Ok(ran);
@@ -212,11 +213,11 @@ fn run_here_or_again(
         own.check_that_criterion_measures(&others)?;
         return run_again(&mut command_again(own, others)?);
     }
-    if !words.only_print() {
+    if !of_criterion.only_print() {
         let options = Options::of_this_process();
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
-        words.why_not_saved().map_or(Ok(()), Err)?;
+        of_criterion.why_not_saved().map_or(Ok(()), Err)?;
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {
@@ -375,7 +376,7 @@ fn not_judged(verdicts: &Verdicts, since: SystemTime) -> Vec<LeftOut> {
 fn why_nothing_was_compared(verdicts: &[BenchmarkVerdict]) -> String {
     let why = if !verdicts.is_empty() {
         "nothing was compared with the other build: no benchmark was measured that both builds have"
-    } else if SAMPLES.get() == 0 {
+    } else if converted_samples() == 0 {
         "nothing was compared: no benchmark that measures by CounterTime fits the filter"
     } else {
         "nothing was compared: all that was measured are benchmarks of bench_function; this crate compares those \

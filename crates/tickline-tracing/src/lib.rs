@@ -34,8 +34,9 @@
 //! Without the thread, [readings may stay with the OS clock](#before-calibration). On systems other
 //! than Linux and Windows, such as macOS, they [always do](tickline#trust).
 //!
-//! Open `trace.json` in <https://ui.perfetto.dev>. A program that a signal ends, as Ctrl-C does,
-//! drops no guard: its file may lack the last 100 ms and the final `]`, and opens all the same.
+//! Open `trace.json` in <https://ui.perfetto.dev>. If a signal ends the program, as Ctrl-C does,
+//! the guard is not dropped. The file may then lack the last 100 ms and the final `]`, and still
+//! opens.
 //!
 //! An async server adds `.tracks(Tracks::Requests)`. Without it the trace has a slice for each poll
 //! of a request, and lacks a value that `span.record` adds after the last `.await`.
@@ -95,17 +96,19 @@
 //! gives the reason. A span then costs four calls of `clock_gettime`. If the gate closes during a
 //! span, the span's times are still right.
 //!
-//! A process that may not read the counter (`PR_SET_TSC`, the reason `denied`) must not write a
-//! trace, by `trace_file` or `flight`: they also read the system's clocks through the vDSO, which
-//! may read the counter, and then the process ends by SIGSEGV.
+//! Do not use `trace_file` or `flight` in a process that may not read the counter (`PR_SET_TSC`,
+//! the reason `denied`). They also read the system's clocks through the vDSO. If the vDSO reads the
+//! counter, the process ends by SIGSEGV.
 //!
 //! # Before calibration
 //!
 //! Readings come from the OS clock until the counter is calibrated. While a program holds a guard
-//! of [`tickline::start`], a thread calibrates the counter at once, and none of the program's own
-//! threads does. Without the thread, readings stay with the OS clock in a program that reads the
-//! time less often than about every 2 ms, and on a machine whose kernel keeps time with another
-//! clock than the counter, as in many virtual machines.
+//! of [`tickline::start`], a thread of tickline calibrates the counter at once, and the program's
+//! own threads never do. Without this thread, readings stay with the OS clock in two cases:
+//!
+//! - The program reads the time less often than about every 2 ms.
+//! - The machine's kernel keeps time with another clock than the counter, as in many virtual
+//!   machines.
 //!
 //! # Features
 //!

@@ -29,7 +29,8 @@
 //! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
 //! | | `json.rs`, `perfetto.rs` | its formats |
 //! | | `callsite_names.rs` | the names of a callsite and of its fields, for both formats |
-//! | `capture` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | `capture` | `recorder.rs`, `thread_recorder.rs` | what all threads share; what a thread has for itself |
+//! | | `ring_list.rs`, `kept_ends.rs` | the rings of all threads; ends of spans that found no room in them |
 //! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | | `panic_event.rs` | the event by which a trace shows a panic |
 //! | | `black_box.rs`, `black_box/read.rs` | the black box's file; its reader |
@@ -40,7 +41,7 @@
 //!    goes into the builder of each sink that has it (`trace_file.rs`, `flight/builder.rs`).
 //! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
 //!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
-//!    there. New records go into `capture/recorder.rs`.
+//!    there. New records are made in `capture/trace_sink.rs` or `capture/thread_recorder.rs`.
 //! 3. The setting has a test in `tests/it/` of the crate: `both_formats.rs` for what both formats
 //!    show; `trace_file.rs` for JSON alone (`trace_file_requests.rs` if the tracks are requests),
 //!    `perfetto.rs` for Perfetto alone (`perfetto_size.rs` if it is about the size of a trace).

@@ -28,7 +28,7 @@ const NO_BASELINE: &str = "tickline-no-baseline";
 /// These arguments, with which criterion compares with no run, unless they choose what it compares
 /// with or what it saves.
 pub(super) fn comparing_with_no_run(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    if !Words::of(&arguments).has(&BASELINES) {
+    if !CriterionArguments::of(&arguments).has(&BASELINES) {
         arguments.insert(0, format!("--baseline-lenient={NO_BASELINE}").into());
     }
     arguments
@@ -37,20 +37,21 @@ pub(super) fn comparing_with_no_run(mut arguments: Vec<OsString>) -> Vec<OsStrin
 /// Whether criterion stores its measurements. It stores none if it loads stored ones, if an option
 /// forbids it, or if it sends them to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
-    !Words::of_this_process().has(&["--discard-baseline", "--load-baseline"])
+    !CriterionArguments::of_this_process().has(&["--discard-baseline", "--load-baseline"])
         && env::var_os("CARGO_CRITERION_PORT").is_none()
 }
 
 /// The options and values of a command line, each by itself: `-n`, `-s` and `main` for criterion's
 /// `-nsmain`.
 #[derive(Debug)]
-pub(crate) struct Words(Vec<String>);
+pub(crate) struct CriterionArguments(Vec<String>);
 
-impl Words {
+impl CriterionArguments {
     /// Those of this process.
     pub(crate) fn of_this_process() -> &'static Self {
-        static WORDS: LazyLock<Words> = LazyLock::new(|| Words::of(env::args_os().skip(1)));
-        &WORDS
+        static ARGUMENTS: LazyLock<CriterionArguments> =
+            LazyLock::new(|| CriterionArguments::of(env::args_os().skip(1)));
+        &ARGUMENTS
     }
 
     /// Those of these arguments, without the program's name.
@@ -189,9 +190,9 @@ fn separated(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The words of this line.
-    fn words(line: &str) -> Words {
-        Words::of(line.split(' '))
+    /// The arguments in this line.
+    fn arguments(line: &str) -> CriterionArguments {
+        CriterionArguments::of(line.split(' '))
     }
 
     /// Symptom: `-smain` replaced the stored `base`, and `-bmain` compared with nothing.
@@ -204,19 +205,23 @@ mod tests {
             "-b=main -n",
             "-vnbmain",
         ] {
-            assert_eq!(words(line).baseline().as_deref(), Some("main"), "{line}");
+            assert_eq!(
+                arguments(line).baseline().as_deref(),
+                Some("main"),
+                "{line}"
+            );
         }
     }
 
     #[test]
     fn a_letter_after_an_option_with_a_value_is_no_option() {
-        let found = words("a --save-baseline main -sb=main --bench").baseline();
+        let found = arguments("a --save-baseline main -sb=main --bench").baseline();
         assert_eq!(found, None);
     }
 
     #[test]
     fn only_an_argument_with_a_dash_is_separated() {
-        assert_eq!(words("-vn a=-n").0, ["-v", "-n", "a=-n"]);
+        assert_eq!(arguments("-vn a=-n").0, ["-v", "-n", "a=-n"]);
     }
 
     #[test]
@@ -234,7 +239,7 @@ mod tests {
                 "measures nothing; leave it out",
             ),
         ] {
-            let why = words(line).why_nothing_is_measured().expect(line);
+            let why = arguments(line).why_nothing_is_measured().expect(line);
             assert!(why.ends_with(end), "{line}: {why}");
         }
     }
@@ -242,7 +247,7 @@ mod tests {
     #[test]
     fn nothing_is_said_where_criterion_measures_or_only_prints() {
         for line in ["--bench", "--bench work --quick", "--list", "--help", "-vh"] {
-            assert_eq!(words(line).why_nothing_is_measured(), None, "{line}");
+            assert_eq!(arguments(line).why_nothing_is_measured(), None, "{line}");
         }
     }
 
@@ -255,7 +260,7 @@ mod tests {
             ("a --bench --quick --test", false),
             ("a --bench --quick --profile-time 5", false),
         ] {
-            assert_eq!(words(line).are_quick(), expected, "{line}");
+            assert_eq!(arguments(line).are_quick(), expected, "{line}");
         }
     }
 
@@ -268,7 +273,7 @@ mod tests {
             ("a --bench --baseline main --output-format=bencher", false),
             ("a --bench --baseline main --output-format criterion", true),
         ] {
-            assert_eq!(words(line).leave_change(), expected, "{line}");
+            assert_eq!(arguments(line).leave_change(), expected, "{line}");
         }
     }
 }

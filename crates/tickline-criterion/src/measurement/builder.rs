@@ -7,7 +7,7 @@ use std::time::Duration;
 use tickline::{Driver, LinePerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
-use crate::arguments::criterion::Words;
+use crate::arguments::criterion::CriterionArguments;
 use crate::arguments::{self, Role};
 use crate::measurement::calibration::Calibration;
 use crate::measurement::error::{Error, ErrorKind};
@@ -156,7 +156,7 @@ impl CounterTimeBuilder {
             let text = format!("{own} needs {needed}");
             self.settings.messages.print_once(&FIRST, &text);
         }
-        if Words::of_this_process().ask_for_list() {
+        if CriterionArguments::of_this_process().ask_for_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::NotMeasuring, message.to_owned());
             return Ok(CounterTime::from_parts(

@@ -1,6 +1,6 @@
 //! The measurement for criterion.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Once, Weak};
 
@@ -12,6 +12,7 @@ use crate::measurement::error::Error;
 use crate::measurement::incidents::Incidents;
 use crate::measurement::lost_time::NotSubtracted;
 use crate::measurement::measured_by::MeasuredBy;
+use crate::measurement::progress;
 use crate::measurement::readings::{Elapsed, PairClock, PairReads, Start};
 use crate::measurement::session::Session;
 use crate::measurement::settings::{Counting, Settings};
@@ -21,10 +22,6 @@ thread_local! {
     // The measurement of the present benchmark. The reference is weak, because the incidents are
     // printed when the last clone is dropped.
     static CURRENT: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
-    // Criterion's calls on this thread, by which the crate tells how far a benchmark is: the number
-    // of warm-ups and measurements so far, and of converted samples.
-    pub(crate) static BENCHERS: Cell<u64> = const { Cell::new(0) };
-    pub(crate) static SAMPLES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Time by the CPU's counter, in ns, for criterion's `Criterion::with_measurement`.
@@ -260,7 +257,7 @@ impl Measurement for CounterTime {
     /// (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The measurement
     /// therefore registers itself here.
     fn zero(&self) -> Elapsed {
-        BENCHERS.set(BENCHERS.get().wrapping_add(1));
+        progress::count_warm_up_or_measurement();
         CURRENT.set(Arc::downgrade(&self.shared));
         Elapsed::default()
     }
@@ -269,9 +266,9 @@ impl Measurement for CounterTime {
     /// at least an attosecond. criterion calls this once for each sample, after it has taken the
     /// sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
-        SAMPLES.set(SAMPLES.get().wrapping_add(1));
+        progress::count_converted_sample();
         match self.session() {
-            Some(session) => session.to_ns(sample, BENCHERS.get()),
+            Some(session) => session.to_ns(sample, progress::warm_ups_and_measurements()),
             None => least_ns(sample.to_ns(&Scale::WALL)),
         }
     }

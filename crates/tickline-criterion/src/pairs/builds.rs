@@ -3,18 +3,18 @@
 //! This process measures its benchmark as usual. Then it starts both builds several times, with the
 //! benchmark's name, and requests slices from them (`serving.rs`). The contract:
 //!
-//! 1. A duel is one process of each build. A random number decides which starts first. Each process
-//!    has other places for heap and stack (`placement.rs`), and runs a copy of its program
-//!    (`program_copy.rs`).
+//! 1. A pair of processes is one process of each build. A random number decides which starts first.
+//!    Each process has other places for heap and stack (`placement.rs`), and runs a copy of its
+//!    program (`program_copy.rs`).
 //! 2. All processes are bound to one CPU (Linux), and only one of them runs at a time: the others
 //!    wait for a line.
-//! 3. The two of a duel take turns by slices of 10 ms or less, with what the benchmark prepares for
+//! 3. The two processes take turns by slices of 10 ms or less, with what the benchmark prepares for
 //!    them; a slice has eight pairs or more, however long they take. A random number decides which
 //!    comes first. The first slice of a process warms up, and does not count.
 //! 4. All processes have pairs of the same number of iterations. The n-th pair of a slice and the
 //!    n-th pair of the other build's slice form a couple.
-//! 5. A duel is a replicate of the analysis (`statistics/couples.rs`); with several layouts,
-//!    the duels of a layout are one together.
+//! 5. A pair of processes is a replicate of the analysis (`statistics/couples.rs`); with several
+//!    layouts, all pairs of processes of a layout are one replicate.
 
 use std::cell::Cell;
 use std::path::{self, PathBuf};
@@ -211,15 +211,15 @@ impl Benchmark {
         // The processes of one layout have one place for their code, so that they are one replicate
         // together.
         let layouts = count(self.layouts());
-        let duels = if layouts > 1 {
-            plan.duels.div_ceil(layouts) * layouts
+        let process_pairs = if layouts > 1 {
+            plan.process_pairs.div_ceil(layouts) * layouts
         } else {
-            plan.duels
+            plan.process_pairs
         };
-        let replicates = if layouts > 1 { layouts } else { duels };
+        let replicates = if layouts > 1 { layouts } else { process_pairs };
         turns.replicates = vec![Replicate::default(); index(replicates)];
-        for duel in 0..duels {
-            turns.add_duel(self, index(duel % replicates), &plan, measurement)?;
+        for number in 0..process_pairs {
+            turns.add_process_pair(self, index(number % replicates), &plan, measurement)?;
         }
         Ok(turns)
     }
@@ -228,23 +228,24 @@ impl Benchmark {
 /// How much of the time goes where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
-    duels: u64,
+    process_pairs: u64,
     /// The number of slices of each process.
     slices: u64,
     slice: Duration,
-    /// A duel with enough slices ends after this time, however many it has.
-    max_duel: Duration,
+    /// A pair of processes with enough slices ends after this time, however many it has.
+    max_time: Duration,
 }
 
-/// The number of duels. With ten duels, and a placement that changes times by 2 % (standard
-/// deviation), +3 % are found in 82 % of runs and +10 % in all; with 16 duels in 97 % (simulated; a
-/// test in `statistics/signed_rank.rs` has the model). The start of a process takes some ms, so
-/// that more duels with less time each would measure little.
-const MIN_DUELS: u64 = 10;
-const MAX_DUELS: u64 = 40;
+/// The number of pairs of processes. With ten, and a placement that changes times by 2 % (standard
+/// deviation), +3 % are found in 82 % of runs and +10 % in all; with 16 in 97 % (simulated; a test
+/// in `statistics/signed_rank.rs` has the model). The start of a process takes some ms, so that
+/// more processes with less time each would measure little.
+const MIN_PROCESS_PAIRS: u64 = 10;
+const MAX_PROCESS_PAIRS: u64 = 40;
 
-/// The time of a duel, if that gives between [`MIN_DUELS`] and [`MAX_DUELS`].
-const DUEL_TIME: Duration = Duration::from_millis(250);
+/// The time of a pair of processes, if that gives between [`MIN_PROCESS_PAIRS`] and
+/// [`MAX_PROCESS_PAIRS`].
+const PROCESS_PAIR_TIME: Duration = Duration::from_millis(250);
 
 /// The smallest number of slices of a process, for a median of rounds.
 const MIN_SLICES: u64 = 3;
@@ -262,16 +263,16 @@ const MAX_SLICE: Duration = Duration::from_millis(10);
 
 impl Plan {
     fn of(budget: Duration) -> Self {
-        let duels = round(budget.as_secs_f64() / DUEL_TIME.as_secs_f64());
-        let duels = duels.clamp(MIN_DUELS, MAX_DUELS);
-        let duel = budget.div_f64(as_f64(duels));
-        let slice = (duel / 2 / SLICES).clamp(MIN_SLICE, MAX_SLICE);
-        let slices = round((duel / 2).div_duration_f64(slice)).max(MIN_SLICES);
+        let process_pairs = round(budget.as_secs_f64() / PROCESS_PAIR_TIME.as_secs_f64());
+        let process_pairs = process_pairs.clamp(MIN_PROCESS_PAIRS, MAX_PROCESS_PAIRS);
+        let time = budget.div_f64(as_f64(process_pairs));
+        let slice = (time / 2 / SLICES).clamp(MIN_SLICE, MAX_SLICE);
+        let slices = round((time / 2).div_duration_f64(slice)).max(MIN_SLICES);
         Self {
-            duels,
+            process_pairs,
             slices,
             slice,
-            max_duel: duel * 4,
+            max_time: time * 4,
         }
     }
 }
@@ -314,7 +315,8 @@ fn pairs_of_slice<E>(
 /// The results of two builds that took turns.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// A replicate for each duel, or for each layout: the times of the other build and of this one.
+    /// A replicate for each pair of processes, or for each layout: the times of the other build and
+    /// of this one.
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
@@ -325,8 +327,8 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Starts the processes of a duel, and takes their slices.
-    fn add_duel(
+    /// Starts a pair of processes, and takes their slices.
+    fn add_process_pair(
         &mut self,
         benchmark: &Benchmark,
         replicate: usize,
@@ -348,7 +350,7 @@ impl Turns {
             [start(0)?, of_this_build]
         };
         for slice in 0..plan.slices {
-            if slice >= MIN_SLICES && begin.elapsed() > plan.max_duel {
+            if slice >= MIN_SLICES && begin.elapsed() > plan.max_time {
                 break;
             }
             let facts = SystemFacts::of_clock(measurement);
@@ -366,7 +368,7 @@ impl Turns {
                 continue;
             }
             self.replicates[replicate]
-                .add_visit(theirs.into_iter().zip(ours).map(<[u64; 2]>::from));
+                .add_stretch(theirs.into_iter().zip(ours).map(<[u64; 2]>::from));
         }
         Ok(())
     }
@@ -427,10 +429,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_duels_share_a_short_time_and_a_longer_time_has_more() {
+    fn ten_pairs_of_processes_share_a_short_time_and_a_longer_time_has_more() {
         let plan = |ms| {
             let plan = Plan::of(Duration::from_millis(ms));
-            (plan.duels, plan.slices, plan.slice.as_micros())
+            (plan.process_pairs, plan.slices, plan.slice.as_micros())
         };
         assert_eq!(plan(0), (10, 3, 2_000));
         assert_eq!(plan(900), (10, 6, 7_500));

@@ -5,12 +5,13 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::arguments::criterion::Words;
+use crate::arguments::criterion::CriterionArguments;
 use crate::measurement::calibration::{Scale, least_ns};
 use crate::measurement::pair_cost::pair_ticks;
+use crate::measurement::progress::{converted_samples, warm_ups_and_measurements};
 use crate::measurement::readings::{Elapsed, PairReads};
 use crate::measurement::settings::Counting;
-use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
+use crate::measurement::time::CounterTime;
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::long_pairs::LongPairs;
@@ -66,9 +67,9 @@ pub(crate) enum MoreIterations {
     Nothing,
 }
 
-/// A visit to a copy of the routines' code.
+/// The couples of one copy of the routines' code that were taken one after the other.
 #[derive(Debug, Clone, Copy)]
-struct Visit {
+struct Stretch {
     /// The number of the copy.
     copy: usize,
     /// The number of couples at its end.
@@ -92,7 +93,7 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) excluded: Distribution,
     /// The bundles that count, in order; empty for bundles of one pair, which are too many.
     pub(crate) couples: Vec<[u64; N]>,
-    visits: Vec<Visit>,
+    stretches: Vec<Stretch>,
     /// The number of all bundles, and of disturbed bundles.
     pub(crate) bundles: u64,
     pub(crate) disturbances: Disturbances,
@@ -135,10 +136,10 @@ impl<const N: usize> Collected<N> {
             .extend(slice.excluded(counting).map(last));
     }
 
-    /// Ends a visit to a copy of the routines' code.
-    fn end_visit(&mut self, copy: usize) {
+    /// Ends a stretch of a copy of the routines' code.
+    fn end_stretch(&mut self, copy: usize) {
         let end = self.couples.len();
-        self.visits.push(Visit { copy, end });
+        self.stretches.push(Stretch { copy, end });
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
@@ -165,9 +166,9 @@ impl Collected<2> {
     pub(crate) fn replicates(&self, copies: usize) -> Vec<Replicate> {
         let mut replicates = vec![Replicate::default(); copies];
         let mut start = 0;
-        for Visit { copy, end } in self.visits.iter().copied() {
+        for Stretch { copy, end } in self.stretches.iter().copied() {
             let couples: &[Couple] = &self.couples[start..end];
-            replicates[copy].add_visit(couples.iter().copied());
+            replicates[copy].add_stretch(couples.iter().copied());
             start = end;
         }
         replicates
@@ -184,8 +185,8 @@ pub(crate) struct Collector<const N: usize> {
     pub(crate) pair_size: PairSize,
     /// The number of iterations in a pair, once chosen.
     iterations_per_pair: Option<u64>,
-    /// The number of the present bencher. criterion makes one bencher for its warm-up, and another
-    /// for the samples.
+    /// The number of the present warm-up or measurement, for each of which criterion makes a
+    /// bencher.
     bencher: u64,
     slice: Slice<N>,
     /// The pairs of each routine since the warm-up. A process that serves does not know when its
@@ -208,7 +209,7 @@ pub(crate) struct Collector<const N: usize> {
 impl<const N: usize> Collector<N> {
     /// A collector for the measurement of the last bencher on this thread.
     pub(crate) fn new(serving: Option<Serving>) -> Self {
-        let (time, bencher) = (CounterTime::current(), BENCHERS.get());
+        let (time, bencher) = (CounterTime::current(), warm_ups_and_measurements());
         let ns_per_tick = serving
             .as_ref()
             .map_or(time.scale().rate.ns_per_tick, |serving| serving.ns_per_tick);
@@ -227,13 +228,14 @@ impl<const N: usize> Collector<N> {
             long_pairs: [LongPairs::default(); N],
             collected: Collected::default(),
             begin: SystemTime::now(),
-            converted: SAMPLES.get(),
+            converted: converted_samples(),
         }
     }
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        SAMPLES.get().wrapping_sub(self.converted) > 1 || Words::of_this_process().are_quick()
+        converted_samples().wrapping_sub(self.converted) > 1
+            || CriterionArguments::of_this_process().are_quick()
     }
 
     /// The number of the benchmark's samples that can't be trusted.
@@ -282,8 +284,8 @@ impl<const N: usize> Collector<N> {
         self.pair_size == PairSize::One && self.iterations_per_pair.is_some()
     }
 
-    /// What gives a pair more iterations. Only futures, which have one in each pair, leave the number
-    /// of iterations undecided.
+    /// What gives a pair more iterations. Only futures, which have one in each pair, leave the
+    /// number of iterations undecided.
     pub(crate) fn more_iterations(&self) -> MoreIterations {
         if self.iterations_per_pair.is_none() {
             MoreIterations::Nothing
@@ -329,7 +331,7 @@ impl<const N: usize> Collector<N> {
 
     /// Begins a sample of `iterations`.
     pub(crate) fn begin_sample(&mut self, iterations: u64) -> Sample<'_, N> {
-        let bencher = BENCHERS.get();
+        let bencher = warm_ups_and_measurements();
         if bencher != self.bencher {
             // The warm-up is over.
             self.bencher = bencher;
@@ -484,15 +486,15 @@ impl<const N: usize> Sample<'_, N> {
         self.pending() * count(parts) >= self.wanted * count(part)
     }
 
-    /// Ends a visit to a copy of the routines' code, in the middle or at the end of a sample.
-    pub(crate) fn end_visit(&mut self, copy: usize) {
+    /// Ends a stretch of a copy of the routines' code, in the middle or at the end of a sample.
+    pub(crate) fn end_stretch(&mut self, copy: usize) {
         if !self.block.is_empty() {
             _ = self.close_block();
         }
         if self.collector.slice.count() > 0 {
             self.close_slice();
         }
-        self.collector.collected.end_visit(copy);
+        self.collector.collected.end_stretch(copy);
     }
 
     fn max_bundles(&self) -> u64 {

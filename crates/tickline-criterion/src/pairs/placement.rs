@@ -11,7 +11,7 @@
 //! | pages of the program's file | a copy of the program (`program_copy.rs`) | each process of `--against` |
 //! | start of the stack | the length of an environment variable | each process of `--against` |
 //! | start of the heap | blocks of random sizes that stay allocated | each process of `--against`, before its benchmarks make anything |
-//! | free blocks of the heap | blocks of random sizes, half of them freed | each slice of `--against`; each visit of [`compare`](crate::compare) |
+//! | free blocks of the heap | blocks of random sizes, half of them freed | each slice of `--against`; each stretch of [`compare`](crate::compare) |
 //! | present end of the stack | a random number of frames | as above |
 //!
 //! Address randomisation moves heap, stack and code by whole pages; these shifts are smaller than a

@@ -69,7 +69,7 @@ impl ProgramCopy {
     }
 
     /// Tries again if another comparison removes the copy before `hold` has locked it: one process
-    /// of a duel would run the original, and the other a copy.
+    /// of a pair would run the original, and the other a copy.
     fn with_lock(
         program: &Path,
         mut hold: impl FnMut(&Path) -> io::Result<Option<lock::Lock>>,
@@ -367,7 +367,7 @@ mod tests {
         remove(&program);
     }
 
-    /// Symptom: one process of a duel ran the original, and the other a copy.
+    /// Symptom: one process of a pair ran the original, and the other a copy.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_copy_that_was_removed_before_its_lock_is_made_again() {

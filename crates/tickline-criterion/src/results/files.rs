@@ -8,7 +8,7 @@ use std::sync::Once;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::arguments::criterion::{Words, lets_criterion_store};
+use crate::arguments::criterion::{CriterionArguments, lets_criterion_store};
 use crate::arguments::{Options, hints};
 use crate::criterion_folder::{find, full_name, is_run, likely_root, why_not_writable};
 use crate::measurement::measured_by::MeasuredBy;
@@ -159,7 +159,7 @@ pub(crate) fn undecided<const N: usize>(collector: &Collector<N>, reason: Verdic
 
 /// Adds a benchmark that is not in the files.
 fn not_stored(measured_by: MeasuredBy, benchmark: &str, error: String) {
-    if let Some(name) = Words::of_this_process().chosen_save() {
+    if let Some(name) = CriterionArguments::of_this_process().chosen_save() {
         findings()
             .not_saved
             .get_or_insert_with(|| format!("the baseline {name} is not saved: {error}"));
@@ -169,7 +169,7 @@ fn not_stored(measured_by: MeasuredBy, benchmark: &str, error: String) {
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
 fn baseline_undecided(measured_by: MeasuredBy, benchmark: &str, reason: VerdictReason) {
-    if Words::of_this_process().baseline().is_some() {
+    if CriterionArguments::of_this_process().baseline().is_some() {
         findings().add_without(
             benchmark,
             ComparedWith::Baseline,
@@ -200,7 +200,7 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, Ju
         folder.display(),
         hints::command_that_saves(&name)
     ));
-    if Words::of_this_process().allow_missing_baseline() {
+    if CriterionArguments::of_this_process().allow_missing_baseline() {
         Err(Judgement::new(Conclusion::New, reason))
     } else {
         Err(Judgement::undecided(reason))
@@ -242,7 +242,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, files: Files<'
         untrusted: files.run.samples_untrusted,
     });
     let baseline = match files.reference {
-        Reference::Baseline => Words::of_this_process().baseline(),
+        Reference::Baseline => CriterionArguments::of_this_process().baseline(),
         Reference::OtherBuild => None,
     };
     let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
@@ -292,7 +292,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, files: Files<'
         None => {}
     }
     let then = then.and_then(Result::ok);
-    if !Words::of_this_process().forbid_plots()
+    if !CriterionArguments::of_this_process().forbid_plots()
         && let Err(error) = write_plot(folder, &name, &files, then.as_ref())
     {
         messages.print(&format_args!("not drawn: {error}"));
@@ -311,7 +311,7 @@ fn print_change(
     match change {
         Some(Ok(change)) => {
             messages.beside_criterion(change);
-            if Words::of_this_process().leave_change() {
+            if CriterionArguments::of_this_process().leave_change() {
                 messages.beside_criterion(&format_args!(
                     "{INDENT}criterion's change: ignores what else changed between the runs; \
                      --quiet hides it"
@@ -340,13 +340,13 @@ fn print_change(
 
 /// The name of the baseline that this run becomes: in any case, or if it passes.
 fn saved_name() -> Option<String> {
-    let words = Words::of_this_process();
+    let arguments = CriterionArguments::of_this_process();
     let updated = || {
         Options::of_this_process()
             .update_on_pass
-            .then(|| words.baseline())
+            .then(|| arguments.baseline())
     };
-    words.chosen_save().or_else(|| updated().flatten())
+    arguments.chosen_save().or_else(|| updated().flatten())
 }
 
 /// The line about a run that becomes the baseline `name`, and that later runs can't be compared
@@ -370,11 +370,11 @@ fn write_json(
 ) -> Result<(), String> {
     let json = serde_json::to_string(json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{stem}.json")), &json)?;
-    let words = Words::of_this_process();
-    let Some(saved) = words.saved_as().map(|name| folder.join(name)) else {
+    let arguments = CriterionArguments::of_this_process();
+    let Some(saved) = arguments.saved_as().map(|name| folder.join(name)) else {
         return Ok(());
     };
-    if words.chosen_save().is_some() && !is_run(&saved, returned_ns) {
+    if arguments.chosen_save().is_some() && !is_run(&saved, returned_ns) {
         return Err(format!(
             "{}: criterion has not stored this run there; a line `Criterion.rs ERROR` above says \
              why; without one, the program must call configure_from_args() last",

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Options;
-use crate::arguments::criterion::Words;
+use crate::arguments::criterion::CriterionArguments;
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::VerdictReason;
 use crate::statistics::interval::Interval;
@@ -215,7 +215,7 @@ impl Verdicts {
                 .first()
                 .map(|path| path.display().to_string()),
             layouts: (!options.against.is_empty()).then_some(options.against.len()),
-            baseline: Words::of_this_process().baseline(),
+            baseline: CriterionArguments::of_this_process().baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
             state: RunState::Unfinished,

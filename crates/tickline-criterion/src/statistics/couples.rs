@@ -15,10 +15,10 @@
 //! ```
 //!
 //! The medians are those of the typical call. If every fourth call is slow, only the means tell.
-//! They are over all couples of a replicate: a mean or a median over rounds would leave out the slow
-//! calls of a few rounds. A disturbance that nothing has noticed can therefore move the mean of its
-//! replicate. It is as likely in A as in B, so the proof of the interval holds for the means, too:
-//! such disturbances widen the interval, and do not move it.
+//! They are over all couples of a replicate: a mean or a median over rounds would leave out the
+//! slow calls of a few rounds. A disturbance that nothing has noticed can therefore move the mean of
+//! its replicate. It is as likely in A as in B, so the proof of the interval holds for the means,
+//! too: such disturbances widen the interval, and do not move it.
 //!
 //! The ratio has an interval of its own. The difference divided by one time of A would take that
 //! time for exact: the more the times differ, the more of the ratio's uncertainty is A's. And in
@@ -49,18 +49,18 @@ pub(crate) type Couple = [u64; 2];
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Replicate {
     couples: Vec<Couple>,
-    /// The indices of couples at which visits end. A visit has the couples that were taken one
+    /// The indices of couples at which stretches end. A stretch has the couples that were taken one
     /// after the other.
-    visit_ends: Vec<usize>,
+    stretch_ends: Vec<usize>,
 }
 
 impl Replicate {
-    /// Adds the couples of a visit. A visit may have no couple that counts.
-    pub(crate) fn add_visit(&mut self, couples: impl IntoIterator<Item = Couple>) {
+    /// Adds the couples of a stretch. It may have no couple that counts.
+    pub(crate) fn add_stretch(&mut self, couples: impl IntoIterator<Item = Couple>) {
         let before = self.couples.len();
         self.couples.extend(couples);
         if self.couples.len() > before {
-            self.visit_ends.push(self.couples.len());
+            self.stretch_ends.push(self.couples.len());
         }
     }
 
@@ -68,9 +68,9 @@ impl Replicate {
         &self.couples
     }
 
-    /// The number of visits with a couple that counts.
-    pub(crate) fn visits(&self) -> usize {
-        self.visit_ends.len()
+    /// The number of stretches with a couple that counts.
+    pub(crate) fn stretches(&self) -> usize {
+        self.stretch_ends.len()
     }
 
     /// Whether there are enough couples for a median.
@@ -78,13 +78,13 @@ impl Replicate {
         self.couples.len() >= MIN_COUPLES
     }
 
-    /// The couples by rounds, each of whole visits.
+    /// The couples by rounds, each of whole stretches.
     fn rounds(&self) -> impl Iterator<Item = &[Couple]> {
-        let visits = self.visits();
-        let rounds = visits.min(MAX_ROUNDS);
+        let stretches = self.stretches();
+        let rounds = stretches.min(MAX_ROUNDS);
         let end = move |round: usize| {
-            let last = (round * visits / rounds).checked_sub(1);
-            last.map_or(0, |last| self.visit_ends[last])
+            let last = (round * stretches / rounds).checked_sub(1);
+            last.map_or(0, |last| self.stretch_ends[last])
         };
         (0..rounds).map(move |round| &self.couples[end(round)..end(round + 1)])
     }
@@ -211,15 +211,15 @@ mod tests {
     use super::*;
     use crate::statistics::signed_rank::tests::uniform;
 
-    fn replicate(visits: impl IntoIterator<Item = Vec<Couple>>) -> Replicate {
+    fn replicate(stretches: impl IntoIterator<Item = Vec<Couple>>) -> Replicate {
         let mut replicate = Replicate::default();
-        visits
+        stretches
             .into_iter()
-            .for_each(|couples| replicate.add_visit(couples));
+            .for_each(|couples| replicate.add_stretch(couples));
         replicate
     }
 
-    /// Ten processes of each build, in six visits of 50 couples: times of 2,000 ticks on a core
+    /// Ten processes of each build, in six stretches of 50 couples: times of 2,000 ticks on a core
     /// whose frequency wanders by 2 %, read by a counter with a resolution of 26 ticks. Placement
     /// changes the time of a process by up to `placement_percent`. B takes longer by `percent`.
     fn processes(
@@ -277,8 +277,8 @@ mod tests {
             let equal = processes(&mut uniform, 2.0, 0.0);
             of_replicates += usize::from(misses_zero(&equal));
             // The rounds of one process of each build, as if each had its own placement.
-            let visits = equal[0].rounds().map(<[Couple]>::to_vec);
-            let rounds: Vec<Replicate> = visits.map(|couples| replicate([couples])).collect();
+            let stretches = equal[0].rounds().map(<[Couple]>::to_vec);
+            let rounds: Vec<Replicate> = stretches.map(|couples| replicate([couples])).collect();
             of_rounds += usize::from(misses_zero(&rounds));
         }
         // Five are expected.
@@ -298,7 +298,8 @@ mod tests {
         assert!((share + 0.72).abs() < 0.01, "{found:?}");
     }
 
-    /// Eight copies or processes, of which B has slow calls: one in `one_in` takes 11 times as long.
+    /// Eight copies or processes, of which B has slow calls: one in `one_in` takes 11 times as
+    /// long.
     fn with_slow_calls(one_in: f64) -> Vec<Replicate> {
         let mut uniform = uniform(29);
         let mut couple = || {
@@ -310,8 +311,10 @@ mod tests {
             };
             [a, b * slow].map(crate::number::round)
         };
-        let mut visit = || (0..400).map(|_| couple()).collect::<Vec<_>>();
-        (0..8).map(|_| replicate((0..6).map(|_| visit()))).collect()
+        let mut stretch = || (0..400).map(|_| couple()).collect::<Vec<_>>();
+        (0..8)
+            .map(|_| replicate((0..6).map(|_| stretch())))
+            .collect()
     }
 
     /// Symptom: "+0.20 %: no difference found" about a B whose mean was 3.5 times as long.
@@ -346,9 +349,9 @@ mod tests {
             };
             crate::number::round(far * 10_000.0 * (1.0 + 0.02 * uniform()))
         };
-        let mut visit = || (0..40).map(|_| [pair(), pair()]).collect::<Vec<_>>();
+        let mut stretch = || (0..40).map(|_| [pair(), pair()]).collect::<Vec<_>>();
         (0..10)
-            .map(|_| replicate((0..5).map(|_| visit())))
+            .map(|_| replicate((0..5).map(|_| stretch())))
             .collect()
     }
 
@@ -447,15 +450,18 @@ mod tests {
     }
 
     #[test]
-    fn a_round_has_whole_visits() {
-        let visits = |count: u64| replicate((0..count).map(|visit| vec![[visit; 2]; 3]));
+    fn a_round_has_whole_stretches() {
+        let stretches = |count: u64| replicate((0..count).map(|number| vec![[number; 2]; 3]));
         for (count, rounds) in [(1, 1), (7, 7), (8, 8), (20, 8)] {
-            let replicate = visits(count);
+            let replicate = stretches(count);
             assert_eq!(replicate.rounds().count(), rounds);
-            assert_eq!(replicate.rounds().flatten().count(), 3 * replicate.visits());
+            assert_eq!(
+                replicate.rounds().flatten().count(),
+                3 * replicate.stretches()
+            );
             assert!(replicate.rounds().all(|couples| couples.len() % 3 == 0));
         }
-        assert_eq!(visits(0).rounds().count(), 0);
+        assert_eq!(stretches(0).rounds().count(), 0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::turns::compared;
 
 /// Symptom: one of two files with the same bytes was slower by 0.8 % in 15 of 25 comparisons, and a
 /// fresh copy of it in none.
-pub(crate) fn each_process_of_a_duel_runs_a_copy_that_is_removed(programs: &Programs) {
+pub(crate) fn each_process_of_a_pair_runs_a_copy_that_is_removed(programs: &Programs) {
     if !cfg!(target_os = "linux") {
         return skip("the program of a process is known only on Linux");
     }

@@ -107,7 +107,7 @@ pub(crate) fn turns_do_not_replace_the_last_run(programs: &Programs) {
 }
 
 /// The interval has the noise of placement only if each replicate has its own processes.
-pub(crate) fn each_duel_is_a_replicate(programs: &Programs) {
+pub(crate) fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     let (out, json) = compared(programs, 130, 100);
     assert!(out.contains("over 10 processes of each build"), "{out}");
     assert_eq!(json["replicates"], "processes of each build");

@@ -299,6 +299,7 @@ mod tests {
 
     use super::*;
     use crate::trace::capture::recorder::Recorder;
+    use crate::trace::settings::{Settings, WhenFull};
 
     /// Symptom: as of `a_child_with_its_parents_process_id_is_a_child`.
     #[test]
@@ -406,7 +407,8 @@ mod tests {
     #[test]
     fn ordering_a_request_comes_with_what_was_recorded() {
         for finish in [false, true].repeat(8) {
-            let (requests, recorder) = (FlushRequests::default(), Recorder::default());
+            let requests = FlushRequests::default();
+            let recorder = Recorder::new(Settings::new(WhenFull::Drop));
             let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {

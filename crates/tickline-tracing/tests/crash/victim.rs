@@ -9,10 +9,12 @@ use std::io::Write as _;
 #[cfg(target_os = "linux")]
 use std::os::unix::{ffi::OsStrExt, fs::OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{io, mem, process, thread};
+use std::{env, io, mem, process, thread};
 
+use tempfile::TempDir;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::{
@@ -34,6 +36,24 @@ pub(crate) const CHILD: &str = "child.json";
 
 /// A folder that does not exist when something is to be written there.
 pub(crate) const MISSING: &str = "missing";
+
+/// The variable that names the end of a program.
+const END: &str = "TICKLINE_TEST_CRASH";
+
+/// A program that will end in this way, and its folder.
+pub(crate) fn victim(way: End) -> (Command, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut victim = Command::new(env::current_exe().unwrap());
+    victim.arg(folder.path()).env(END, format!("{way:?}"));
+    (victim, folder)
+}
+
+/// How this program ends, and its folder. `None` if it runs the tests.
+pub(crate) fn end_of_this_program() -> Option<(End, PathBuf)> {
+    let way = env::var(END).ok()?;
+    let folder = env::args_os().nth(1)?;
+    Some((End::from_name(&way), folder.into()))
+}
 
 /// The builder of the compressed trace. Without the feature, the trace is a second one.
 fn compressed(builder: TraceFileBuilder) -> TraceFileBuilder {
@@ -105,7 +125,7 @@ impl End {
     }
 
     /// The end whose `Debug` is this text.
-    pub(crate) fn from_name(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let named = |end: &&Self| format!("{end:?}") == name;
         *Self::ALL.iter().find(named).expect("an end")
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::measurement::noise_loop::Noise;
+use crate::measurement::progress::count_warm_up_or_measurement;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::long_pairs::judge_long;
 use criterion::measurement::Measurement;
@@ -63,7 +64,7 @@ fn the_scale_has_the_mean_of_the_subtracted_costs() {
 fn the_bundles_of_the_warm_up_are_not_results() {
     let mut collector = collector::<1>(None);
     collector.collected.bundles = 4;
-    BENCHERS.set(BENCHERS.get().wrapping_add(1));
+    count_warm_up_or_measurement();
     collector.begin_sample(1);
     assert_eq!(collector.collected.bundles, 0);
 }
@@ -73,7 +74,7 @@ fn the_bundles_of_the_warm_up_are_not_results() {
 fn the_long_pairs_of_the_warm_up_are_forgotten() {
     let mut collector = collector::<1>(None);
     judge_long(&mut collector.long_pairs, [vec![7]], &Noise::default());
-    BENCHERS.set(BENCHERS.get().wrapping_add(1));
+    count_warm_up_or_measurement();
     collector.begin_sample(1);
     assert_eq!(collector.long_pairs, [LongPairs::default()]);
 }
@@ -116,9 +117,9 @@ fn the_bundles_of_earlier_samples_are_kept() {
     assert_eq!(collector.collected.bundles, 4);
 }
 
-/// A collector with visits of 3, 2 and 4 couples. If the thread was preempted in a visit, that
-/// visit's couples are left out, and this function tries again.
-fn collector_with_three_visits() -> Collector<2> {
+/// A collector with stretches of 3, 2 and 4 couples. If the thread was preempted in a stretch, its
+/// couples are left out, and this function tries again.
+fn collector_with_three_stretches() -> Collector<2> {
     for _ in 0..100 {
         let mut collector = collector::<2>(None);
         let mut sample = collector.begin_sample(100);
@@ -126,13 +127,13 @@ fn collector_with_three_visits() -> Collector<2> {
             for _ in 0..bundles {
                 _ = sample.push([PairReads::default(); 2]);
             }
-            sample.end_visit(copy);
+            sample.end_stretch(copy);
         }
         if sample.pending() == 9 {
             return collector;
         }
     }
-    panic!("a visit lost couples in each of 100 tries");
+    panic!("a stretch lost couples in each of 100 tries");
 }
 
 #[test]
@@ -152,11 +153,11 @@ fn nine_bundles_of_a_hundred_are_less_than_a_tenth() {
 }
 
 #[test]
-fn a_visit_has_the_couples_since_the_one_before_and_its_copy() {
-    let replicates = collector_with_three_visits().collected.replicates(3);
+fn a_stretch_has_the_couples_since_the_one_before_and_its_copy() {
+    let replicates = collector_with_three_stretches().collected.replicates(3);
     let couples: Vec<(usize, usize)> = replicates
         .iter()
-        .map(|replicate| (replicate.couples().len(), replicate.visits()))
+        .map(|replicate| (replicate.couples().len(), replicate.stretches()))
         .collect();
     assert_eq!(couples, [(2, 1), (7, 2), (0, 0)]);
 }

@@ -1,6 +1,6 @@
-//! A recorder: the rings of all threads, and the sink that fills them.
+//! A recorder: what its sinks, the threads that record, and its reader share. Its rings are in
+//! `ring_list.rs`. `trace_sink.rs` is the sink; `thread_recorder.rs` fills the ring of a thread.
 
-use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,9 @@ use tickline::process_token;
 use tracing_core::Metadata;
 
 use super::black_box::RingFile;
+use super::kept_ends::KeptEnds;
 use super::recorded_spans::RecordedSpans;
+use super::ring_list::RingList;
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
@@ -20,31 +22,19 @@ use crate::trace::readout::snapshot::{
     Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name,
 };
 use crate::trace::rings::record::Record;
-use crate::trace::rings::ring::{ControlWord, Ring};
-use crate::trace::settings::{Settings, Tracks, WhenFull};
+use crate::trace::rings::ring::Ring;
+use crate::trace::settings::{Settings, Tracks};
 use crate::trace::sys::cpu_clock::CpuClock;
 use crate::trace::unique_number::next_number;
 
-/// The end of a request's span for which the ring of its thread had no room.
 #[derive(Debug)]
-pub(crate) struct KeptEnd {
-    /// The number of the thread.
-    pub(crate) thread: u64,
-    pub(crate) end: Record<'static>,
-}
-
-#[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
     /// Unique in the process, and not 0.
     pub(crate) number: u64,
-    /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
-    rings: ProcessMutex<Vec<Arc<Ring>>>,
-    /// The number of records in rings that were removed to keep fewer of them.
-    removed_records: AtomicU64,
-    /// The number of dropped records that no ring counts: those of rings that were removed after
-    /// the reader had taken their records, and those for whose ring the system had no memory.
-    other_dropped_records: AtomicU64,
+    /// The rings of all threads.
+    pub(crate) rings: RingList,
+    pub(crate) kept_ends: KeptEnds,
     /// The number of recorded panics.
     panics: AtomicU64,
     has_ended: AtomicBool,
@@ -57,10 +47,6 @@ pub(crate) struct Recorder {
     recorded_spans: ProcessMutex<Vec<Weak<RecordedSpans>>>,
     /// Whether there have been several such layers at once.
     is_in_several_layers: AtomicBool,
-    /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
-    /// There is at most one for each span that was open at the reader's last pass, or has begun
-    /// since. If the reader is slow, the rings become full, and get no more beginnings.
-    ends_without_room: ProcessMutex<Vec<KeptEnd>>,
     /// The process that made the recorder. A forked child has no reader.
     process: u64,
     /// The file with the rings; `None` if they are only in memory.
@@ -70,17 +56,23 @@ pub(crate) struct Recorder {
     pub(crate) writing_process: AtomicU64,
 }
 
-/// The number of rings of ended threads that a recorder keeps if it overwrites: the rings of the
-/// threads that ended last.
-const ENDED_RINGS_KEPT: usize = 8;
-
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
             number: next_number(),
+            rings: RingList::default(),
+            kept_ends: KeptEnds::default(),
+            panics: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
+            reader: Arc::default(),
+            callsites: ProcessMutex::default(),
+            open_spans: ProcessMutex::default(),
+            recorded_spans: ProcessMutex::default(),
+            is_in_several_layers: AtomicBool::new(false),
             process: process_token(),
-            ..Self::default()
+            file: None,
+            writing_process: AtomicU64::new(0),
         }
     }
 
@@ -164,16 +156,13 @@ impl Recorder {
             .claim_ring_in_file(number, &name)
             .or_else(|| self.allocate_ring(number, &name));
         let Some(mut ring) = ring else {
-            // ORDERING: Relaxed: the count orders no other memory.
-            self.other_dropped_records.fetch_add(1, Ordering::Relaxed);
+            self.rings.count_record_without_ring();
             return None;
         };
         if self.settings.has_cpu_time {
             ring.cpu_clock = CpuClock::of_this_thread();
         }
-        let ring = Arc::new(ring);
-        self.rings.lock()?.push(Arc::clone(&ring));
-        Some(ring)
+        self.rings.add(ring)
     }
 
     fn allocate_ring(&self, number: u64, name: &str) -> Option<Ring> {
@@ -182,93 +171,19 @@ impl Recorder {
         Some(ring)
     }
 
-    /// Claims a ring in the file, if there is a file. If no ring is free, reuses the ring of the
-    /// thread that ended first.
+    /// Claims a ring in the file, if there is a file.
     fn claim_ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
         // In a forked child, zeros have replaced the file, so the rings there look unused although
         // the child may use some.
         if self.is_in_child() {
             return None;
         }
-        let file = self.file.as_ref()?;
-        let ring = file.claim(number, name);
-        if ring.is_some() {
-            return ring;
-        }
-        let mut rings = self.rings.lock()?;
-        // A ring that only the list has is free as soon as it is removed. Another thread may claim
-        // it first, because a claim needs no lock.
-        let is_free = |ring: &Arc<Ring>| ring.is_mapped() && Arc::strong_count(ring) == 1;
-        let mut ring = None;
-        while ring.is_none() && self.remove_first_ended(&mut rings, is_free) {
-            ring = file.claim(number, name);
-        }
-        if ring.is_none() {
-            file.count_this_thread_without_ring();
-        }
-        ring
-    }
-
-    /// Marks the end of the thread of `ring`. If no reader takes the records, at most
-    /// [`ENDED_RINGS_KEPT`] rings of ended threads stay in memory.
-    pub(crate) fn thread_ended(&self, ring: &Arc<Ring>) {
-        let Some(mut rings) = self.rings.lock() else {
-            return;
-        };
-        // This happens under the lock, so that rings are in the order in which their threads end.
-        ring.end_thread();
-        let Some(index) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else {
-            return;
-        };
-        rings[index..].rotate_left(1);
-        // Rings in the file stay until another thread needs one.
-        let takes_memory = |ring: &Arc<Ring>| !ring.is_mapped();
-        let ended = rings
-            .iter()
-            .filter(|ring| ring.has_ended() && takes_memory(ring))
-            .count();
-        if self.settings.when_full == WhenFull::Overwrite && ended > ENDED_RINGS_KEPT {
-            self.remove_first_ended(&mut rings, takes_memory);
-        }
-    }
-
-    /// Removes, among the rings that `may_remove` accepts, the ring of the thread that ended first.
-    /// Returns whether there is one.
-    fn remove_first_ended(
-        &self,
-        rings: &mut Vec<Arc<Ring>>,
-        may_remove: impl Fn(&Arc<Ring>) -> bool,
-    ) -> bool {
-        let is_first = |ring: &Arc<Ring>| ring.has_ended() && may_remove(ring);
-        let Some(first) = rings.iter().position(is_first) else {
-            return false;
-        };
-        let first = rings.remove(first);
-        first.release();
-        let records = first.get(ControlWord::Records);
-        // ORDERING: Relaxed: the count orders no other memory.
-        self.removed_records.fetch_add(records, Ordering::Relaxed);
-        if first.is_mapped()
-            && let Some(file) = &self.file
-        {
-            file.count_removed(records);
-        }
-        true
-    }
-
-    /// The rings of all threads; `None` if the lock is lost in a forked child
-    /// ([`ProcessMutex::lock`]).
-    pub(crate) fn rings(&self) -> Option<Vec<Arc<Ring>>> {
-        self.rings.lock().map(|rings| rings.clone())
+        self.rings.claim_in_file(self.file.as_ref()?, number, name)
     }
 
     /// A copy of the present content; `None` if the lock is lost ([`ProcessMutex::lock`]).
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
-        let (rings, removed_records) = {
-            let rings = self.rings.lock()?;
-            // ORDERING: Relaxed: under the lock, so no ring counts twice.
-            (rings.clone(), self.removed_records.load(Ordering::Relaxed))
-        };
+        let (rings, removed_records) = self.rings.all_with_removed_records()?;
         let threads = rings
             .iter()
             .map(|ring| ThreadSnapshot::from_ring(ring))
@@ -280,35 +195,13 @@ impl Recorder {
             callsites: callsites.unwrap_or_default(),
             threads,
             removed_records,
-            dropped_records: self.dropped_records(),
+            dropped_records: self.rings.dropped_records(),
             end_ns: tickline::now_ns(),
             unix_offset_ns: Some(unix_offset_ns()),
             // These are read after the records: a request that ends meanwhile is left out.
             open_requests: self.open_requests(),
             ..Snapshot::default()
         })
-    }
-
-    /// Removes a ring whose thread has ended, and whose records were taken.
-    pub(crate) fn remove(&self, ring: &Arc<Ring>) {
-        if let Some(mut rings) = self.rings.lock() {
-            rings.retain(|known| !Arc::ptr_eq(known, ring));
-            // ORDERING: Relaxed: under the lock, so the ring counts once.
-            self.other_dropped_records
-                .fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
-        }
-    }
-
-    /// The number of records that no ring has taken.
-    pub(crate) fn dropped_records(&self) -> u64 {
-        let rings = self.rings.lock();
-        let dropped = rings
-            .iter()
-            .flat_map(|rings| rings.iter())
-            .map(|ring| ring.get(ControlWord::Dropped));
-        // ORDERING: Relaxed: under the lock, so no ring counts twice.
-        let others = self.other_dropped_records.load(Ordering::Relaxed);
-        dropped.fold(others, u64::saturating_add)
     }
 
     /// Counts a recorded panic.
@@ -327,25 +220,7 @@ impl Recorder {
     /// for it. Returns false if no reader will take it.
     #[cold]
     pub(crate) fn keep_end(&self, thread: u64, end: &Record<'_>) -> bool {
-        let ends = if self.is_in_child() {
-            None
-        } else {
-            self.ends_without_room.lock()
-        };
-        let Some(mut ends) = ends else { return false };
-        let end = Record {
-            payload: &[],
-            ..*end
-        };
-        ends.push(KeptEnd { thread, end });
-        true
-    }
-
-    /// The ends of spans that [`keep_end`](Self::keep_end) has kept since the last call.
-    pub(crate) fn take_kept_ends(&self) -> Vec<KeptEnd> {
-        let ends = self.ends_without_room.lock();
-        ends.map(|mut ends| mem::take(&mut *ends))
-            .unwrap_or_default()
+        !self.is_in_child() && self.kept_ends.keep(thread, end)
     }
 
     pub(crate) fn wake_reader(&self) {
@@ -434,6 +309,7 @@ mod tests {
     #[cfg(unix)]
     use crate::trace::capture::black_box;
     use crate::trace::capture::thread_recorder;
+    use crate::trace::settings::WhenFull;
 
     /// Symptom: process 1 of a container forked into a new pid namespace. The child, which is
     /// process 1 there, waited for ever for a writer that only its parent has.

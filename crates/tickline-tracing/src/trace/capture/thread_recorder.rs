@@ -73,7 +73,9 @@ pub(crate) struct ThreadRecorder {
 impl Drop for ThreadRecorder {
     fn drop(&mut self) {
         if let Some(recorder) = self.recorder.upgrade() {
-            recorder.thread_ended(&self.ring);
+            recorder
+                .rings
+                .thread_ended(&self.ring, recorder.settings.when_full);
         }
     }
 }
@@ -536,7 +538,7 @@ mod tests {
         let recorder = small_recorder();
         recorder.end();
         assert!(with(&recorder, |_| ()).is_none());
-        assert!(recorder.rings().unwrap().is_empty());
+        assert!(recorder.rings.all().unwrap().is_empty());
     }
 
     /// Otherwise a busy thread's records would be dropped until the writer's next round.
@@ -571,7 +573,7 @@ mod tests {
     fn the_reader_is_not_woken_for_records_that_it_has_taken() {
         let recorder = small_recorder();
         write(&recorder, BLOCK / 2);
-        for ring in recorder.rings().unwrap() {
+        for ring in recorder.rings.all().unwrap() {
             ring.set_taken(ring.end());
         }
         write(&recorder, BLOCK);

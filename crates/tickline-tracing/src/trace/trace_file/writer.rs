@@ -156,10 +156,10 @@ impl<W: Write> Writer<'_, W> {
             ..
         } = self;
         // They are taken first: the beginnings of their spans are then in the rings or were taken.
-        for kept in recorder.take_kept_ends() {
+        for kept in recorder.kept_ends.take() {
             held.add(kept.thread, &kept.end);
         }
-        let mut pass = Pass::begin(|| recorder.rings().unwrap_or_default(), now_ns);
+        let mut pass = Pass::begin(|| recorder.rings.all().unwrap_or_default(), now_ns);
         for ring in pass.new_rings() {
             trace.write_name(ring.get(ControlWord::Number), &ring.name())?;
         }
@@ -177,7 +177,7 @@ impl<W: Write> Writer<'_, W> {
         })?;
         held.take(|thread, record, attempt| trace.write(thread, record, names, attempt))?;
         for ring in pass.ended_rings() {
-            recorder.remove(ring);
+            recorder.rings.remove(ring);
         }
         Ok(meanwhile)
     }
@@ -187,7 +187,7 @@ impl<W: Write> Writer<'_, W> {
         if !self.recorder.settings.has_cpu_time {
             return Ok(());
         }
-        let mut rings = self.recorder.rings().unwrap_or_default();
+        let mut rings = self.recorder.rings.all().unwrap_or_default();
         rings.retain(|ring| ring.taken() > 0);
         let Self {
             trace, cpu_times, ..
@@ -215,7 +215,7 @@ impl<W: Write> Writer<'_, W> {
 
     /// Writes a mark that states how many records were dropped since the last mark.
     fn write_dropped(&mut self) -> io::Result<()> {
-        let dropped = self.recorder.dropped_records() - self.trace.summary.dropped_records;
+        let dropped = self.recorder.rings.dropped_records() - self.trace.summary.dropped_records;
         if dropped == 0 {
             return Ok(());
         }
@@ -240,6 +240,7 @@ mod tests {
     use super::*;
     use crate::SpanTimingLayer;
     use crate::trace::capture::trace_sink::TraceSink;
+    use crate::trace::settings::{Settings, WhenFull};
     use crate::trace::trace_file::{Flushed, TraceFile};
 
     /// An output, and its error, whose text is an error itself.
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn a_writer_ends_although_the_text_of_its_error_is_an_error() {
         let requests = FlushRequests::default();
-        let recorder = Recorder::default();
+        let recorder = Recorder::new(Settings::new(WhenFull::Drop));
         recorder.end();
         let format = TraceFormat::Json;
         write(Unspeakable, format, &recorder, &requests, Duration::ZERO).unwrap_err();
@@ -289,7 +290,7 @@ mod tests {
             assert_eq!(guard.finish().unwrap().events, 1);
             tracing::info!("after");
         });
-        assert_eq!(recorder.dropped_records(), 0);
+        assert_eq!(recorder.rings.dropped_records(), 0);
     }
 
     #[test]
@@ -307,7 +308,7 @@ mod tests {
         }
         let start = Instant::now();
         // A thread's memory may be dropped after its join.
-        while !recorder.rings().unwrap().is_empty() {
+        while !recorder.rings.all().unwrap().is_empty() {
             assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
             let flushed = guard.flusher().flush(Duration::from_secs(30));
             assert_eq!(flushed, Flushed::Written);

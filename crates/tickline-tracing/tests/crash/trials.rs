@@ -1,0 +1,34 @@
+//! From a function to a test of the harness.
+
+use std::sync::{Arc, LazyLock};
+
+use libtest_mimic::Trial;
+
+/// A test for each function.
+pub(crate) fn of_functions(group: &str, tests: &[(&str, fn())]) -> Vec<Trial> {
+    let trial = |&(name, test): &(&str, fn())| {
+        Trial::test(format!("{group}::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    tests.iter().map(trial).collect()
+}
+
+/// A test for each claim about what `make` returns. `make` is called once, by the first test that
+/// is not left out. What it returns is dropped with the last test, so that its folder is removed.
+pub(crate) fn of_claims<T: Send + Sync + 'static>(
+    group: &str,
+    claims: &[(&str, fn(&T))],
+    make: impl FnOnce() -> T + Send + 'static,
+) -> Vec<Trial> {
+    let made = Arc::new(LazyLock::new(make));
+    let trial = |&(name, claim): &(&str, fn(&T))| {
+        let made = Arc::clone(&made);
+        Trial::test(format!("{group}::{name}"), move || {
+            claim(&made);
+            Ok(())
+        })
+    };
+    claims.iter().map(trial).collect()
+}
