@@ -49,9 +49,11 @@ const ENDS: [(&str, End); 7] = [
     ("fork", End::Fork),
 ];
 
-type Claims = &'static [(&'static str, fn(&Ended))];
+type Claim = fn(&Ended);
 
-const OF_EACH_END: Claims = &named![fn(&Ended):
+type Claims = &'static [(&'static str, Claim)];
+
+const OF_EACH_END: Claims = &named![Claim:
     the_program_ends_as_it_should,
     only_the_owner_may_read_the_box,
     the_box_has_the_last_moment,
@@ -63,14 +65,14 @@ const OF_EACH_END: Claims = &named![fn(&Ended):
     the_box_has_the_number_of_its_process,
 ];
 
-const OF_TRACES: Claims = &named![fn(&Ended):
+const OF_TRACES: Claims = &named![Claim:
     the_trace_has_the_last_moment,
     the_trace_in_perfettos_format_has_the_last_moment,
     the_compressed_trace_has_the_last_moment,
     the_traces_have_a_panic_if_there_was_one,
 ];
 
-const OF_PANICS: Claims = &named![fn(&Ended):
+const OF_PANICS: Claims = &named![Claim:
     the_trace_of_a_panic_has_the_last_moment,
     the_last_event_of_a_panics_trace_is_the_panic,
     a_panic_is_on_the_track_of_its_thread,
@@ -79,12 +81,12 @@ const OF_PANICS: Claims = &named![fn(&Ended):
 ];
 
 const OF_A_PANIC_THAT_ABORTS: Claims =
-    &named![fn(&Ended): both_panics_say_where_the_trace_of_the_first_is];
+    &named![Claim: both_panics_say_where_the_trace_of_the_first_is];
 
-const OF_A_FORK: Claims = &named![fn(&Ended): each_process_of_a_fork_has_its_own_cpu_time];
+const OF_A_FORK: Claims = &named![Claim: each_process_of_a_fork_has_its_own_cpu_time];
 
 /// The claims about an end.
-fn claims(way: End) -> Vec<(&'static str, fn(&Ended))> {
+fn claims(way: End) -> Vec<(&'static str, Claim)> {
     let mut claims = OF_EACH_END.to_vec();
     // Without a signal handler and a panic hook, the trace depends on the destructors of threads,
     // which glibc and macOS run.

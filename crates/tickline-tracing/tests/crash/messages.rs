@@ -5,13 +5,13 @@ use std::process::Stdio;
 
 use libtest_mimic::Trial;
 
-use crate::trials;
+use crate::trials::{self, Test};
 #[cfg(target_os = "linux")]
 use crate::victim::TRACE;
 use crate::victim::{End, MISSING, PANIC, victim};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests = &named![fn():
+    let tests = &named![Test:
         a_trace_of_a_panic_that_cannot_be_written_is_reported,
         a_trace_of_a_panic_without_a_span_is_reported,
         #[cfg(target_os = "linux")]

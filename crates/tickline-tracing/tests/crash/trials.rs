@@ -4,9 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use libtest_mimic::Trial;
 
+/// A test that needs nothing.
+pub(crate) type Test = fn();
+
 /// A test for each function.
-pub(crate) fn of_functions(group: &str, tests: &[(&str, fn())]) -> Vec<Trial> {
-    let trial = |&(name, test): &(&str, fn())| {
+pub(crate) fn of_functions(group: &str, tests: &[(&str, Test)]) -> Vec<Trial> {
+    let trial = |&(name, test): &(&str, Test)| {
         Trial::test(format!("{group}::{name}"), move || {
             test();
             Ok(())
