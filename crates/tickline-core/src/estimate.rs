@@ -70,7 +70,7 @@ pub(crate) struct Fit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FitResult {
     /// The feasible slopes; `None` with fewer than two samples.
-    pub(crate) slopes: Option<Fit>,
+    pub(crate) fit: Option<Fit>,
     /// The number of samples that the fit dropped, because they contradicted newer ones.
     pub(crate) dropped: usize,
 }
@@ -284,18 +284,15 @@ impl History {
         let mut dropped: usize = 0;
         loop {
             if self.len < 2 {
-                return FitResult {
-                    slopes: None,
-                    dropped,
-                };
+                return FitResult { fit: None, dropped };
             }
             for tolerance_ns in [0, self.fit_tolerance_ns()] {
                 if let Some(fit) = self.slopes_within(tolerance_ns) {
-                    let slopes = Some(Fit {
+                    let fit = Some(Fit {
                         is_exact: tolerance_ns == 0,
                         ..fit
                     });
-                    return FitResult { slopes, dropped };
+                    return FitResult { fit, dropped };
                 }
             }
             self.drop_oldest();
