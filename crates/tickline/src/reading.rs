@@ -13,8 +13,8 @@ use crate::unix_time::UnixTime;
 /// [`Instant`](crate::Instant) with its range, and
 /// [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
-/// The [Guarantees](crate#guarantees) state the conditions on which the range contains the OS
-/// clock; [Not guaranteed](crate#not-guaranteed) lists the exceptions.
+/// The [guarantees](crate::guarantees#bounds) state the conditions on which the range contains the
+/// OS clock; what is [not guaranteed](crate::guarantees#not-guaranteed) has the exceptions.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();

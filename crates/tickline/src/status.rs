@@ -284,9 +284,9 @@ pub struct Status {
     /// `None` without a line.
     pub bound_ns: Option<u64>,
     /// The maximum drift, ppb: the largest difference of the rate of `CLOCK_MONOTONIC` from the
-    /// measured rate for which the bound holds ([Guarantees](crate#guarantees)). `events` counts
-    /// violations. The control loop lowers the figure while the rate is steady. `None` before the
-    /// first line.
+    /// measured rate for which the bound holds ([guarantees](crate::guarantees#bounds)). `events`
+    /// counts violations. The control loop lowers the figure while the rate is steady. `None`
+    /// before the first line.
     pub max_drift_ppb: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While the offset is large and positive, the control loop slews the clock down.

@@ -27,11 +27,12 @@ const REPLACING_LOADS: u32 = 1_000;
 const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACING_NS);
 
 /// The number of loads of the state, with a [`spin_loop`](core::hint::spin_loop) after each, after
-/// which a reader that finds a first publication helps. They take 10 us or more: about 100 us where
-/// `PAUSE` takes 140 cycles, as on Skylake (Intel 64 and IA-32 Architectures Optimization Reference
-/// Manual, "Pause Latency in Skylake Client Microarchitecture"). The writer asks the reference
-/// meanwhile, which may take 2 us (`acpi_pm`). The reader must not read the counter to measure the
-/// time, because the clock has no line yet.
+/// which a reader that finds a first publication helps. They take 10 us or more. Where `PAUSE`
+/// takes 140 cycles, as on Skylake (Intel 64 and IA-32 Architectures Optimization Reference Manual,
+/// "Pause Latency in Skylake Client Microarchitecture"), they take 280,000 cycles: 100 us at 2.8
+/// GHz, 140 us at 2 GHz. `docs/guarantees.md` of `tickline` promises about 150 us. The writer asks
+/// the reference meanwhile, which may take 2 us (`acpi_pm`). The reader must not read the counter
+/// to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
 /// The source of a reading. A third one would be a breaking change: a reading has no other.
