@@ -77,17 +77,25 @@ impl Engine {
         let _errno = sys::PreserveErrno::new();
         let mut next = self.ask();
         loop {
-            next = match (next, COUNTER) {
-                (Next::Iterate(permit), Some(counter)) => {
-                    self.end_refusals();
-                    let os_clock = self.probed_os_clock();
-                    permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
-                }
-                (Next::Rest(iteration), _) => return Ok(iteration.next_in_ns),
-                (Next::NoIteration(obstacle), _) => return Err(self.record_obstacle(obstacle)),
-                // Another thread has changed the kind of lines.
-                (_, _) => return Err(self.record_obstacle(Obstacle::Unjudged)),
+            let obstacle = match next {
+                Next::Iterate(permit) => match COUNTER {
+                    Some(counter) => {
+                        self.end_refusals();
+                        let os_clock = self.probed_os_clock();
+                        next = permit.iterate(self.interval_ns(), cadence, &counter, &os_clock);
+                        continue;
+                    }
+                    // Does not happen: without a counter a gate is closed.
+                    None => Obstacle::Unjudged,
+                },
+                Next::Rest(iteration) => return Ok(iteration.next_in_ns),
+                Next::NoIteration(obstacle) => obstacle,
+                // `CalibrateCpus`: another thread has changed the kind of lines. `Judge` does not
+                // come here: `ask` settles each ticket.
+                Next::CalibrateCpus(_) | Next::Judge(_) => Obstacle::Unjudged,
             };
+            self.record_obstacle(obstacle);
+            return Err(obstacle);
         }
     }
 
@@ -106,14 +114,12 @@ impl Engine {
             .try_lock(sys::lock_token(), Collector::discard_facts)
     }
 
-    /// Records that a driver runs no iteration of its kind of line, and returns the obstacle. A
-    /// closed gate is no refusal.
-    pub(super) fn record_obstacle(&self, obstacle: Obstacle) -> Obstacle {
+    /// Records that a driver runs no iteration of its kind of line. A closed gate is no refusal.
+    pub(super) fn record_obstacle(&self, obstacle: Obstacle) {
         match obstacle {
             Obstacle::GateClosed => self.end_refusals(),
             _ => self.record_refusal(),
         }
-        obstacle
     }
 
     /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
