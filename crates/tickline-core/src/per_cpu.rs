@@ -122,7 +122,7 @@
 
 use core::cell::Cell;
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::driver::LastIteration;
@@ -227,7 +227,7 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
                 .filter(|read| read.cpu == cpu)
                 .map(|read| read.ticks)
         };
-        let unfinished = |line: &Snapshot| {
+        let unfinished = |line: &WindowedLine| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
             if ticks_here().is_some_and(|ticks| readings.help_at(line, || ticks, None, reference)) {
                 readings.events.count(Event::Help);

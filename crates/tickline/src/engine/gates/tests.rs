@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{LineCell, NextLine, Snapshot, StateCell};
+use tickline_core::cell::{LineCell, NextLine, StateCell, WindowedLine};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
 use tickline_core::driver::DrivenClock;
@@ -361,7 +361,7 @@ fn put_clock_ahead(cell: &LineCell, reading: BoundedReading, ahead_ns: i64) -> b
     let Some(next) = old.state.next_line(old.slope()) else {
         return false;
     };
-    let line = Snapshot {
+    let line = WindowedLine {
         state: LineState {
             b: old.state.b + ahead_ns,
             ..next
