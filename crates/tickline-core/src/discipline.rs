@@ -112,7 +112,7 @@ pub(crate) fn meet_old_line(
     let late = next.b_not_below_line(old.state, at_ticks.wrapping_add(margin_ticks));
     let stepped = correction
         .step_to
-        .map_or(early, |ns| next.b_not_below_time(at_ticks, ns));
+        .map_or(early, |time| next.b_not_below_time(at_ticks, time));
     next.with_b(larger(larger(early, late), stepped))
 }
 

@@ -172,7 +172,7 @@ pub struct RangeNs {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnroundedLine {
     /// The value at the first tick.
-    pub(crate) base: FixedNs,
+    pub(crate) base_fixed: FixedNs,
     pub(crate) slope: Slope,
 }
 
@@ -203,8 +203,8 @@ impl From<Bounds> for PlannedBounds {
 impl PlannedBounds {
     /// Bounds whose lines start at `start_ticks`. The other fields are 0.
     pub(crate) const fn new(start_ticks: u64, lower: UnroundedLine, upper: UnroundedLine) -> Self {
-        let lower_ns = lower.base.floor_ns();
-        let upper_ns = upper.base.ceil_ns();
+        let lower_ns = lower.base_fixed.floor_ns();
+        let upper_ns = upper.base_fixed.ceil_ns();
         Self {
             rounded: Bounds {
                 lower: Line {
@@ -220,8 +220,8 @@ impl PlannedBounds {
                 unix_offset_ns: 0,
                 unix_bound_ns: 0,
             },
-            lower_rounding: lower.base.saturating_sub(FixedNs::from_ns(lower_ns)),
-            upper_rounding: FixedNs::from_ns(upper_ns).saturating_sub(upper.base),
+            lower_rounding: lower.base_fixed.saturating_sub(FixedNs::from_ns(lower_ns)),
+            upper_rounding: FixedNs::from_ns(upper_ns).saturating_sub(upper.base_fixed),
             resolution_ns: 0,
         }
     }

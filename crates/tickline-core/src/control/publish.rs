@@ -92,7 +92,7 @@ impl Control {
         let newest = history.newest()?;
         Some(Target {
             ticks: newest.lower.ticks,
-            ns: newest.middle(slope),
+            reference_fixed: newest.middle(slope),
             slope,
         })
     }
@@ -321,7 +321,7 @@ impl Control {
     /// Another thread may just have returned the reference's time. The CPU may execute that
     /// thread's next plain read early, and so use this line at a tick before `at_ticks`. Even at
     /// that earlier tick the line must not be below the time that the thread returned.
-    fn first_ns(&self, plan: &Plan, at_ticks: u64, read: Option<ReferenceRead>) -> FixedNs {
+    fn first_fixed(&self, plan: &Plan, at_ticks: u64, read: Option<ReferenceRead>) -> FixedNs {
         let target = plan.target.fixed_at(at_ticks);
         let Some(ReferenceRead { after_ticks, ns }) = read else {
             return target;
@@ -391,7 +391,7 @@ impl Control {
         let now_ticks = access.counter.now_ordered();
         self.check_newest_sample(now_ticks, slope)?;
         // The reference is not read yet, so this line starts at the target.
-        let from = self.first_ns(plan, now_ticks, None);
+        let from = self.first_fixed(plan, now_ticks, None);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.swap_in_first_line(plan, before, access)?;
         let readings = access.shared.readings();
@@ -433,7 +433,7 @@ impl Control {
         let line = self
             .check_newest_sample(at_ticks, target.slope)
             .and_then(|()| {
-                let from = self.first_ns(plan, at_ticks, Some(read));
+                let from = self.first_fixed(plan, at_ticks, Some(read));
                 self.first_line(target.slope, before, at_ticks, from)
             });
         let published = line.and_then(|line| {
