@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::bounds::Bounds;
-use crate::engine::{Engine, GLOBAL};
-use crate::environment::EnvironmentSwitch;
+use crate::engine::{Engine, GLOBAL, obey_environment};
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::reading::Reading;
@@ -163,7 +162,7 @@ impl Clock {
     }
 
     pub(crate) fn separate(settings: Settings) -> Result<Self, Error> {
-        _ = EnvironmentSwitch::read(settings.probes); // a judgement may not wait for `set_var`
+        obey_environment(settings.probes); // a judgement may not wait for `set_var`
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
         engine.apply(&settings);

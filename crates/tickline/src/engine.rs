@@ -50,6 +50,7 @@ mod read_status;
 mod registration;
 mod slow;
 
+pub(crate) use late_environment::obey_environment;
 use registration::Registration;
 
 /// The engine of the global clock.
