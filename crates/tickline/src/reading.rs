@@ -99,9 +99,10 @@ impl<T: Copy> Reading<T> {
         self.earliest
     }
 
-    /// The time that [`Instant::now_ordered`](crate::Instant::now_ordered) would have returned, or
-    /// Unix time by the line. If [`UnixTime::now`](crate::UnixTime::now) comes from the OS clock
-    /// ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ within the range.
+    /// The time that [`Clock::now_ordered`](crate::Clock::now_ordered) of the same clock would have
+    /// returned, or Unix time by the line. If [`Clock::unix_now`](crate::Clock::unix_now) comes
+    /// from the OS clock ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ
+    /// within the range.
     #[must_use]
     pub const fn time(&self) -> T {
         self.time
