@@ -16,8 +16,8 @@
 //! |---|---|---|---|
 //! | `Plan`, private to the control loop | target, bounds and interval of the next line | the writer, before it changes the state (`make_plan` in `control/publish.rs`) | the writer, which builds the next line by it |
 //! | [`LineState`] | the line that readings use, as `m` and `b`, or the high-water mark; the tag | the writer; a thread that ends a line, bars or unbars the clock | every reading, which loads it twice |
-//! | [`Snapshot`] | a state, with the start and the window of its line | the writer, for the line that it builds; [`snapshot`](StateCell::snapshot), from the cell | the writer; a reading by the slow path; a thread that ends the line |
-//! | [`NextLine`] | a snapshot, its bounds, and the time suspended | the writer, from the line that it has built and the plan | [`publish`](StateCell::publish), which fills a slot with it and swaps in its state |
+//! | [`WindowedLine`] | a state, with the start and the window of its line | the writer, for the line that it builds; [`snapshot`](StateCell::snapshot), from the cell | the writer; a reading by the slow path; a thread that ends the line |
+//! | [`NextLine`] | a `WindowedLine`, its bounds, and the time suspended | the writer, from the line that it has built and the plan | [`publish`](StateCell::publish), which fills a slot with it and swaps in its state |
 //! | [`Line`] | a line that has a start, a value there and a slope | the writer, for the bounds of a plan; [`bounds`](SlotView::bounds), from a slot | a reading with bounds: each of the two [`Bounds`] is a `Line` |
 //!
 //! A reader loads the state, reads the counter and the slot, and loads the state again. The second
@@ -46,7 +46,7 @@ use crate::state::{AtomicState, LineState};
 
 mod published;
 
-pub use published::{Bounds, NextLine, RangeNs, Snapshot};
+pub use published::{Bounds, NextLine, RangeNs, WindowedLine};
 pub(crate) use published::{Evidence, PlannedBounds, UnroundedLine};
 
 /// The operations on the memory of one clock's state, as the [protocol](self#protocol) says.
@@ -109,10 +109,10 @@ pub trait StateCell {
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and its line's start and window, in any phase.
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> WindowedLine {
         let state = self.load();
         let window = self.slot(state).window();
-        Snapshot {
+        WindowedLine {
             state,
             start_ticks: window.start_ticks,
             window_ticks: window.length_ticks,
@@ -211,9 +211,9 @@ impl Window {
     }
 }
 
-/// The slot of a state, which a [`StateCell`] returns. Its values count only if a
-/// second load finds the state that the view was made for, as the values of a [`Snapshot`] do. Each
-/// load of the state needs a new view.
+/// The slot of a state, which a [`StateCell`] returns. Its values count only if a second load finds
+/// the state that the view was made for, as the values of a [snapshot](StateCell::snapshot) do.
+/// Each load of the state needs a new view.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
     slots: &'a Slots,

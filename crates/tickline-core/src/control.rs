@@ -18,7 +18,7 @@
 //! Start-up and a change of rate are handled alike: the interval grows by half from iteration to
 //! iteration, from 50 us to the configured one. `control/schedule.rs` says when it is shorter.
 
-use crate::cell::{Snapshot, StateCell};
+use crate::cell::{StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
@@ -460,7 +460,7 @@ impl Control {
     fn publish_next(
         &mut self,
         sampled: &Sampled,
-        snapshot: &Snapshot,
+        snapshot: &WindowedLine,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         if !has_atomics() {

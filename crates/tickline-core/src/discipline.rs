@@ -13,7 +13,7 @@
 //! Rounding (rule 9 of `DESIGN.md`): bases are computed from the quantised slopes in 128 bits and
 //! rounded up. So the values do not decrease even after rounding down to whole nanoseconds.
 
-use crate::cell::Snapshot;
+use crate::cell::WindowedLine;
 use crate::estimate::Target;
 use crate::line::Slope;
 use crate::state::LineState;
@@ -58,7 +58,7 @@ pub(crate) struct Correction {
 /// The correction that takes `old` from its value at `at_ticks` to the target within
 /// `window_ticks`.
 pub(crate) fn correction_to(
-    old: &Snapshot,
+    old: &WindowedLine,
     at_ticks: u64,
     target: &Target,
     window_ticks: u64,
@@ -101,7 +101,7 @@ pub(crate) fn correction_to(
 /// The ticks before `at_ticks` matter, too. A CPU may execute a plain read of the counter before it
 /// loads the state. And another CPU's counter may be a little behind.
 pub(crate) fn meet_old_line(
-    old: &Snapshot,
+    old: &WindowedLine,
     next: LineState,
     correction: &Correction,
     at_ticks: u64,
@@ -112,7 +112,7 @@ pub(crate) fn meet_old_line(
     let late = next.b_not_below_line(old.state, at_ticks.wrapping_add(margin_ticks));
     let stepped = correction
         .step_to
-        .map_or(early, |ns| next.b_not_below_time(at_ticks, ns));
+        .map_or(early, |time| next.b_not_below_time(at_ticks, time));
     next.with_b(larger(larger(early, late), stepped))
 }
 

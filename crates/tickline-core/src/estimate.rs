@@ -70,7 +70,7 @@ pub(crate) struct Fit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FitResult {
     /// The feasible slopes; `None` with fewer than two samples.
-    pub(crate) slopes: Option<Fit>,
+    pub(crate) fit: Option<Fit>,
     /// The number of samples that the fit dropped, because they contradicted newer ones.
     pub(crate) dropped: usize,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Target {
     /// The tick of the newest sample.
     pub(crate) ticks: u64,
     /// The reference at that tick.
-    pub(crate) ns: FixedNs,
+    pub(crate) reference_fixed: FixedNs,
     /// The reference's rate there.
     pub(crate) slope: Slope,
 }
@@ -90,7 +90,7 @@ impl Target {
     /// The reference at `ticks`, as estimated.
     #[inline(never)]
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
-        self.ns
+        self.reference_fixed
             .saturating_add(self.slope.over(ticks_between(self.ticks, ticks)))
     }
 }
@@ -284,18 +284,15 @@ impl History {
         let mut dropped: usize = 0;
         loop {
             if self.len < 2 {
-                return FitResult {
-                    slopes: None,
-                    dropped,
-                };
+                return FitResult { fit: None, dropped };
             }
             for tolerance_ns in [0, self.fit_tolerance_ns()] {
                 if let Some(fit) = self.slopes_within(tolerance_ns) {
-                    let slopes = Some(Fit {
+                    let fit = Some(Fit {
                         is_exact: tolerance_ns == 0,
                         ..fit
                     });
-                    return FitResult { slopes, dropped };
+                    return FitResult { fit, dropped };
                 }
             }
             self.drop_oldest();
@@ -357,15 +354,19 @@ impl History {
     /// The middle of the feasible set at the newest sample and `interval_ticks` later.
     pub(crate) fn target(&self, fit: &Fit, interval_ticks: u64) -> Option<Target> {
         let ticks = self.samples().last()?.lower.ticks;
-        let ns = self.middle(ticks, fit)?;
+        let reference_fixed = self.middle(ticks, fit)?;
         let later = self.middle(ticks.wrapping_add(interval_ticks), fit)?;
         let bits = later
-            .saturating_sub(ns)
+            .saturating_sub(reference_fixed)
             .to_bits()
             .checked_div_euclid(i128::from(interval_ticks))?;
         // The feasible slope nearest to the middle's slope.
         let slope = Slope::saturating_from(bits).clamp(fit.slope_min, fit.slope_max);
-        Some(Target { ticks, ns, slope })
+        Some(Target {
+            ticks,
+            reference_fixed,
+            slope,
+        })
     }
 
     /// The middle of the feasible set at `ticks`.
@@ -406,11 +407,11 @@ impl History {
         }
         upper = upper.saturating_add(allowed.dither).saturating_add(unseen);
         let lower = UnroundedLine {
-            base: lower.saturating_sub(allowed.dither),
+            base_fixed: lower.saturating_sub(allowed.dither),
             slope: slowest,
         };
         let upper = UnroundedLine {
-            base: upper,
+            base_fixed: upper,
             slope: fastest,
         };
         Some(PlannedBounds::new(ticks, lower, upper))

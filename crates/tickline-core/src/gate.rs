@@ -194,6 +194,45 @@ impl Reason {
             }
         }
     }
+
+    /// Whether a gate that is closed for this reason is expected to open within seconds, although
+    /// neither the program nor the machine changes. A program that starts may wait so long.
+    ///
+    /// [`Untested`](Self::Untested) is temporary only where a thread compares the CPUs' counters,
+    /// which the caller must know. Two reasons that may go away are not temporary.
+    /// [`Slow`](Self::Slow): another measurement rarely differs.
+    /// [`DriverStopped`](Self::DriverStopped): the thread has been away for a second already, and
+    /// may be gone for good.
+    ///
+    /// ```
+    /// use tickline_core::gate::Reason;
+    ///
+    /// assert!(Reason::KernelUndecided.is_temporary(), "the kernel decides within seconds of boot");
+    /// assert!(!Reason::KernelRejected.is_temporary());
+    /// ```
+    #[must_use]
+    pub const fn is_temporary(self) -> bool {
+        match self {
+            Self::Untested | Self::KernelUndecided | Self::SamplesTooOld | Self::NoLine => true,
+            Self::DisabledByProgram
+            | Self::DisabledByEnvironment
+            | Self::NoCounter
+            | Self::NoAtomics
+            | Self::Denied
+            | Self::NotInvariant
+            | Self::KernelRejected
+            | Self::KernelUsesOther
+            | Self::HypervisorPolicy
+            | Self::KernelUnknown
+            | Self::Untestable
+            | Self::Unsynchronised
+            | Self::Slow
+            | Self::SlowForUnixTime
+            | Self::Stuck
+            | Self::CounterTooSlow
+            | Self::DriverStopped => false,
+        }
+    }
 }
 
 /// The verdict on a gate: the gate is open, open with a warning, or closed.

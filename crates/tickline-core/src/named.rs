@@ -1,13 +1,13 @@
 //! Enums whose values have stable codes.
 
-/// Declares an enum from one list, with lines like `Value => "code"`, or `Value = 3 => "code"` for
-/// a value with a number of its own. The crates on top of this one declare their reasons, sources
-/// and phases by it, so that all of them can be logged and counted alike.
+/// Declares an enum from one list, with lines like `Value => "code"`, or `Value = 3 => "code"` to
+/// show a number that is part of a format. The crates on top of this one declare their reasons,
+/// sources and phases by it, so that all of them can be logged and counted alike.
 ///
 /// The enum is `#[non_exhaustive]`, has any visibility, and needs at least the attribute
 /// `#[derive(Clone, Copy)]`. It has:
 ///
-/// - `ALL`, the values in the order of the list;
+/// - `ALL`, the values in the order of the list: `value as usize` is the value's index there;
 /// - `code`, the text behind `=>`, which is also added to the value's documentation;
 /// - `Display`, if a colon and a second text follow each code: it writes that text.
 ///
@@ -26,6 +26,18 @@
 /// assert_eq!(NoDate::ALL, [NoDate::Battery, NoDate::Receiver]);
 /// assert_eq!(NoDate::Receiver.code(), "receiver"); // for programs
 /// assert_eq!(NoDate::Receiver.to_string(), "no receiver is connected"); // for people
+/// ```
+///
+/// A number that is not the value's index does not compile:
+///
+/// ```compile_fail,E0080
+/// tickline_core::named! {
+///     #[derive(Clone, Copy)]
+///     enum Phase {
+///         Off = 0 => "off",
+///         On = 7 => "on",
+///     }
+/// }
 /// ```
 #[macro_export]
 macro_rules! named {
@@ -60,6 +72,16 @@ macro_rules! named {
                 }
             }
         }
+
+        const _: () = {
+            let mut index = 0_usize;
+            let mut values = $Enum::ALL;
+            while let [value, rest @ ..] = values {
+                ::core::assert!(*value as usize == index, "a number is not its value's index");
+                index = index.saturating_add(1);
+                values = rest;
+            }
+        };
 
         $crate::named!(@display $Enum $($Value $($text)?)*);
     };

@@ -83,46 +83,13 @@
 //! }
 //! ```
 //!
-//! **Which clocks have a line for each CPU?** Those whose driver sets this kind
-//! (`DrivenClock::set_line_kind`), because the counters are unsynchronised or the program asks for
-//! such lines. The gate that compares counters is then open; all other gates hold.
-//!
-//! **Can one CPU's line meet another's counter?** Not with `rdtscp`, which all ordered readings and
-//! all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the
-//! thread would have to move away and back between three instructions.
-//!
-//! **How does the kind of lines change?** `DrivenClock::set_line_kind` asks for a judgement, which
-//! ends the common line. A judgement is for one kind, and a driver that it admits publishes no
-//! other. Loom shows that readers never have a common line and the CPUs' clocks at once.
-//!
-//! **What if the thread is moved in the middle of an iteration?** The thread's counter then behaves
-//! like one that was reset and runs backwards, which yields no sample. A line that was being
-//! replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for
-//! each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms
-//! (`tests/sim/src/limits.rs`: `lost_ns`).
-//!
-//! **Which CPUs are calibrated?** The CPUs on which the thread may run now, and those on which a
-//! reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of
-//! their own need no rule.
-//!
-//! **Why may a first calibration take up to 6 ms?** A thread waits for milliseconds to get onto a
-//! busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to
-//! each, every line would end before the next pass, and readings would cost as much as the
-//! reference meanwhile.
-//!
-//! **And with many CPUs?** A [`Pass`] waits on CPUs for one interval in total, at most 0.5 s.
-//! Later CPUs then get one sample in each pass. If it waited on all of them, the control loops of
-//! the first CPUs would forget their samples meanwhile (`stability.rs`: a break of four intervals),
-//! and lines would never last: with an interval of 10 ms on 16 CPUs, with the default on 1,000
-//! (`per_cpu/tests/passes.rs`).
-//!
-//! **Why are windows twice as long?** For the same reason: on a busy CPU the calibrating thread
-//! waits for its turn behind the others. The price: a dead driver is noticed later, after 8
-//! intervals.
+//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#a-line-for-each-cpu) says
+//! which clocks have such lines and how the kind of lines changes, what a pass does and its limits
+//! with many CPUs, and what happens if the thread is moved in the middle of an iteration.
 
 use core::cell::Cell;
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::driver::LastIteration;
@@ -227,7 +194,7 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
                 .filter(|read| read.cpu == cpu)
                 .map(|read| read.ticks)
         };
-        let unfinished = |line: &Snapshot| {
+        let unfinished = |line: &WindowedLine| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
             if ticks_here().is_some_and(|ticks| readings.help_at(line, || ticks, None, reference)) {
                 readings.events.count(Event::Help);
@@ -343,7 +310,7 @@ impl CpuControl {
         }
     }
 
-    /// Makes the next iteration due now, because a program has set the OS clock.
+    /// Makes the next iteration due now, because the OS clock was set, or the machine has resumed.
     pub fn force_due(&mut self) {
         self.due_ns = i64::MIN;
         self.ready_ns = i64::MIN;

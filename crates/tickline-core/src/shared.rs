@@ -4,7 +4,7 @@
 //! `DESIGN.md`, section "Order", states the rules of order. The functions here name the rules by
 //! number.
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::primitive::AtomicI64;
 use crate::reference::Reference;
@@ -174,7 +174,7 @@ pub(crate) struct Access<'a, S, C, R> {
 
 impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-    pub(crate) fn retire_line(&self, line: &Snapshot) {
+    pub(crate) fn retire_line(&self, line: &WindowedLine) {
         let readings = self.shared.readings();
         if let Some(replacing) = readings.announce(line) {
             readings.help(&replacing, self.counter, self.reference);
@@ -186,8 +186,8 @@ impl<S: StateCell> Readings<S> {
     /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second load
     /// confirms a reading of it. Returns the cell's new content; `None` if another thread has
     /// changed the state before.
-    pub(crate) fn announce(&self, line: &Snapshot) -> Option<Snapshot> {
-        let replacing = Snapshot {
+    pub(crate) fn announce(&self, line: &WindowedLine) -> Option<WindowedLine> {
+        let replacing = WindowedLine {
             state: line.state.replacing(),
             ..*line
         };
@@ -203,7 +203,7 @@ impl<S: StateCell> Readings<S> {
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn retire_unusable(
         &self,
-        line: &Snapshot,
+        line: &WindowedLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
@@ -232,7 +232,7 @@ impl<S: StateCell> Readings<S> {
     /// changed the state.
     pub(crate) fn help(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &WindowedLine,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> bool {
@@ -243,7 +243,7 @@ impl<S: StateCell> Readings<S> {
     /// publication needs none. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &WindowedLine,
         ticks: impl FnOnce() -> u64,
         newest: Option<Point>,
         reference: &impl Reference,

@@ -144,7 +144,19 @@ pub(crate) struct StabilityMonitor {
     pub(crate) history: History,
     /// `None` if no line was published since the monitor began anew.
     published: Option<Published>,
-    /// The tick since which the reference has been watched without a break.
+    /// The tick since which the reference counts as watched without a break. Three events set it:
+    ///
+    /// - a first sample, also after the monitor has begun anew (`check_sample`, `forget`): to the
+    ///   sample's tick;
+    /// - a change of the kernel's steering (`add_steering`): to an eighth of the interval before
+    ///   the newest sample, unless it is later already;
+    /// - a fit that drops samples (`add_fit`): to the oldest sample that is left, unless it is
+    ///   later already.
+    ///
+    /// So after a change of steering, `good_for_ns` and `knows_slope_at` see an eighth of the
+    /// interval at most, although the monitor keeps older samples. The next interval is a
+    /// sixteenth, and samples show no dither until the gap between two of them is at most a
+    /// sixteenth of this time.
     since_ticks: u64,
     /// The number of successive samples that were consistent with each other.
     confirmations: u32,
@@ -269,7 +281,7 @@ impl StabilityMonitor {
                 .saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
             self.assumed_change.raise_to(widened, now_ticks);
             self.dither.forget();
-            // The interval is half of the time watched.
+            // The next interval is half of the time watched: a sixteenth of this one.
             let short_ticks = slope.ticks_in_ceil(interval_ns >> 3);
             if ticks_since(self.since_ticks, now_ticks) > short_ticks {
                 self.since_ticks = now_ticks.wrapping_sub(short_ticks);
@@ -296,7 +308,7 @@ impl StabilityMonitor {
 
     /// Whether the slope is certain enough: over the gap before `ticks`, its error must not move
     /// the line by more than a sixteenth of a bracket. That holds if the gap is at most a sixteenth
-    /// of the time for which the reference has been watched.
+    /// of the time for which the reference counts as watched (`since_ticks`).
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else {
             return false;
@@ -371,10 +383,7 @@ impl StabilityMonitor {
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict the
     /// newest are dropped, and the others are thinned out; `slope` is the best known slope.
     pub(crate) fn refit(&mut self, slope: Slope, events: &EventCounters) -> Option<Fit> {
-        let FitResult {
-            slopes: fit,
-            dropped,
-        } = self.history.fit();
+        let FitResult { fit, dropped } = self.history.fit();
         self.history.thin(slope);
         let within = self.slopes_within_dither();
         self.add_fit(fit.as_ref(), within.as_ref(), dropped, events);

@@ -411,10 +411,10 @@ impl LineState {
         }
     }
 
-    /// The least `b` with which this line is not below `ns` at `ticks`.
-    pub(crate) fn b_not_below_time(self, ticks: u64, ns: FixedNs) -> i64 {
+    /// The least `b` with which this line is not below `time` at `ticks`.
+    pub(crate) fn b_not_below_time(self, ticks: u64, time: FixedNs) -> i64 {
         let product = product(ticks, self.line_m());
-        let (whole_ns, fraction) = ns.parts();
+        let (whole_ns, fraction) = time.parts();
         let up = i64::from(fraction << UNUSED_BITS > low(product));
         whole_ns
             .wrapping_sub(high(product).cast_signed())

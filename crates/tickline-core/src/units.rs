@@ -1,7 +1,9 @@
 //! Fixed-point units and the few constants that more than one module needs.
 //!
 //! Suffixes used throughout: `_ticks` counts of the counter, `_ns` nanoseconds, `_hz` per second,
-//! `_ppb` parts per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`].
+//! `_ppb` parts per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`]. A
+//! value of type [`FixedNs`] is never called `_ns`. It ends in `_fixed` where its name does not say
+//! what it measures, as "offset" and "width" do.
 //!
 //! Every program that reads the time contains the control loop, whose arithmetic has 128 bits and a
 //! hundred callers. Its functions, here and in `line.rs`, `sample.rs` and `estimate.rs`, are

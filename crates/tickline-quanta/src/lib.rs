@@ -54,7 +54,8 @@
 //! # Guarantees
 //!
 //! A reading promises what one of tickline does ([Guarantees](tickline#guarantees)). All clocks
-//! except mocks, and [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
+//! except mocks share one timescale: ns of `CLOCK_MONOTONIC`. A [`tickline::Instant`] is in this
+//! timescale, too.
 //!
 //! # Features
 //!

@@ -114,7 +114,7 @@ use crate::unix_time::UnixTime;
 ///
 /// What the backend does, and no more: a [`Clock`] calls it, and passes on the result. A reading
 /// waits, allocates or makes system calls if the backend does ([what each kind of clock
-/// promises](crate::Clock#what-a-reading-promises)). A signal handler may make a reading
+/// promises](crate::guarantees#what-a-reading-promises)). A signal handler may make a reading
 /// if it may call the backend, and the reading takes as much stack as the backend does. Instants of
 /// this clock and of others have one timescale only if the backend follows `CLOCK_MONOTONIC`.
 ///

@@ -86,7 +86,7 @@ impl BackgroundThread {
         let sleep = StoppableSleep::notifying_clock_set();
         let inside = move |sleep: &StoppableSleep, begin_flag: &BeginFlag| {
             let _marked = futex_inside.hold();
-            begin_flag.announce();
+            begin_flag.set();
             work(sleep);
         };
         let thread = SleepingThread::start(Some(name), stack_bytes, sleep, inside)?;
@@ -147,7 +147,7 @@ mod tests {
         // It begins after 30 s if it is waited for. Its start does not wait as long.
         let begin_late = move |sleep: &StoppableSleep, begin_flag: &BeginFlag| {
             let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
-            begin_flag.announce();
+            begin_flag.set();
             told_to_end.send(was_let_go && sleep.is_stopped()).ok();
         };
         let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), begin_late);

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::bounds::Bounds;
-use crate::engine::{Engine, GLOBAL};
-use crate::environment::EnvironmentSwitch;
+use crate::engine::{Engine, GLOBAL, obey_environment};
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::reading::Reading;
@@ -48,31 +47,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// # What a reading promises
 ///
-/// A reading returns a time, never an error. The rest depends on the kind of clock.
-///
-/// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)) a
-/// reading promises the [Guarantees](crate#guarantees).
-///
-/// By a page of another process a reading promises what `tickline_page::open` says, in the crate
-/// [tickline-page](https://github.com/tickline/tickline/tree/main/machine/tickline-page).
-///
-/// By a mock (`MockClock::clock`) a reading
-///
-/// - never waits, allocates or panics, makes no system call, and may be made in a signal handler;
-/// - returns the mock's time as its lower bound, and 1 ns more as its upper one.
-///
-/// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
-/// and must not be made in a signal handler. Its bounds are those of every mock.
-///
-/// By a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) a reading
-///
-/// - waits, makes system calls and allocates as the backend does, and may be made in a signal
-///   handler if the backend may be called there;
-/// - ends the process if the backend's `now` or `unix_now` panics; a panic of another method
-///   unwinds into the caller;
-/// - returns the bounds that the backend states.
-///
-/// The order of readings is in the table [Order](crate#order); that of a backend is its obligation.
+/// A reading returns a time, never an error. What else it promises depends on the kind of clock:
+/// [`guarantees`](crate::guarantees#what-a-reading-promises) has it for each.
 ///
 /// # A clock to inject
 ///
@@ -186,7 +162,7 @@ impl Clock {
     }
 
     pub(crate) fn separate(settings: Settings) -> Result<Self, Error> {
-        _ = EnvironmentSwitch::read(settings.probes); // a judgement may not wait for `set_var`
+        obey_environment(settings.probes); // a judgement may not wait for `set_var`
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
         engine.apply(&settings);
@@ -325,8 +301,8 @@ impl Clock {
     /// recalibration: at once with the thread driver on Linux and full probes, otherwise within the
     /// interval. If the OS clock gives Unix time faster than the counter does, readings come from
     /// the OS clock ([`Status::unix_reason`]). Between threads, readings may be out of order, as
-    /// those of [`now`](Self::now). After some suspends they are ahead ([Not
-    /// guaranteed](crate#not-guaranteed)).
+    /// those of [`now`](Self::now). After some suspends they are ahead ([not
+    /// guaranteed](crate::guarantees#suspends)).
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -370,7 +346,7 @@ impl Clock {
     }
 
     /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been,
-    /// on the conditions of the [Guarantees](crate#guarantees).
+    /// on the conditions of the [guarantees](crate::guarantees#bounds).
     ///
     /// ```
     /// use std::thread;
@@ -393,9 +369,9 @@ impl Clock {
     }
 
     /// Unix time, ordered like [`reading`](Self::reading), with the range in which
-    /// `CLOCK_REALTIME` must have been, on the conditions of the [Guarantees](crate#guarantees). If
-    /// the clock has a line, the time comes from the line. For bounds on UTC, see the crate
-    /// `tickline-utc`.
+    /// `CLOCK_REALTIME` must have been, on the conditions of the
+    /// [guarantees](crate::guarantees#bounds). If the clock has a line, the time comes from the
+    /// line. For bounds on UTC, see the crate `tickline-utc`.
     ///
     /// ```
     /// use tickline::Clock;
@@ -455,8 +431,8 @@ impl Clock {
     /// `CLOCK_REALTIME`. They are for a program that converts ticks which another process or a
     /// device has read.
     ///
-    /// The bounds hold on the conditions of the [Guarantees](crate#guarantees), until the next
-    /// recalibration replaces them. They are for ticks from the lines' start on: ask for them
+    /// The bounds hold on the conditions of the [guarantees](crate::guarantees#bounds), until the
+    /// next recalibration replaces them. They are for ticks from the lines' start on: ask for them
     /// before the ticks are read.
     ///
     /// `None` if readings don't come from one line for all CPUs that is in its window: without a

@@ -37,7 +37,7 @@ use crate::per_cpu::{CpuLines, Unmet};
 use crate::reading::Reading;
 use crate::settings::{DEFAULT_INTERVAL_NS, Driver, Probes};
 use crate::sys::COUNTER;
-use crate::sys::reference::ProbedOsClock;
+use crate::sys::reference::{NEVER_NS, ProbedOsClock};
 use crate::trust::facts::Collector;
 use crate::unix_time::UnixTime;
 
@@ -50,13 +50,11 @@ mod read_status;
 mod registration;
 mod slow;
 
+pub(crate) use late_environment::obey_environment;
 use registration::Registration;
 
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
-
-/// The time of something that has not happened, ns.
-const NEVER: i64 = i64::MIN;
 
 /// A cost that was not measured, ps.
 const UNKNOWN_PS: u64 = u64::MAX;
@@ -74,7 +72,7 @@ pub(crate) struct Engine {
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// The time since which every driver was refused an iteration, although no gate was closed, ns;
-    /// [`NEVER`] if the last one was not.
+    /// [`NEVER_NS`] if the last one was not.
     refused_since_ns: AtomicI64,
     /// Whether the program drives this clock while it has no thread; otherwise readers do.
     is_manual: bool,
@@ -111,7 +109,7 @@ impl Engine {
             clock: DrivenClock::new(SharedClock::new(LineCell::with_high_water_mark(0))),
             cpu_lines: OnceBox::new(),
             collector: TryLock::new(Collector::new()),
-            refused_since_ns: AtomicI64::new(NEVER),
+            refused_since_ns: AtomicI64::new(NEVER_NS),
             is_manual: matches!(driver, Driver::Manual),
             registration: Registration::new(),
             has_minimal_probes: AtomicBool::new(false),

@@ -7,8 +7,9 @@
 //! - Any reading may be the first one ([`environment_switch`]), perhaps in a signal handler. On
 //!   Linux it reads the environment of the start from the kernel (`sys/linux/environment.rs`).
 //! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
-//!   or else through std's lock, which waits for `set_var` ([`read_environment`]).
-//!   [`EnvironmentSwitch::read`] (`engine/late_environment.rs`) then tells the global clock.
+//!   or else through std's lock, which waits for `set_var` ([`read_environment`]). Its caller is
+//!   `engine/late_environment.rs`, which tells the global clock, and has the public
+//!   [`EnvironmentSwitch::read`].
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::env;

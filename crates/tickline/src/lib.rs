@@ -24,6 +24,7 @@
 //! | compare times that several threads took | [`Instant::now_ordered`] |
 //! | write a log or a trace | [`UnixTime::now`] |
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
+//! | know what a reading promises, and what not | [`guarantees`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | [`Anchor`] |
 //! | log at start which clock is used, and why | [`Clock::wait_until_decided`]: a clock calibrates for some milliseconds first |
@@ -79,45 +80,9 @@
 //!
 //! # Guarantees
 //!
-//! A *line* is the formula that turns the counter into time, `ns = base + ticks * slope`. A
-//! recalibration publishes the next line. Fast readings use a line in its *window*; it is valid for
-//! twice as long.
-//!
-//! These hold for clocks that read the counter or the OS clock. Mocks, pages and clocks with a
-//! [`Backend`](backend::Backend) of your own
-//! [promise other things](Clock#what-a-reading-promises).
-//!
-//! - A reading never fails, allocates or panics.
-//! - A reading waits for another thread only while that thread publishes a line: 2 us at most, or
-//!   10 to about 150 us for a first line, at start-up or after a time without a line. The latter is
-//!   a fixed number of turns of a spin loop, which take longest on Skylake, whose `PAUSE` is the
-//!   slowest.
-//! - A reading by the counter makes no system call. A reading by the OS clock makes one,
-//!   `clock_gettime`, unless the vDSO answers it. A reading that also drives the clock
-//!   ([`Driver::Reader`]) also makes the system calls of an [iteration](Clock::maintain), and of
-//!   the collection of facts about the machine.
-//! - A signal handler may make a reading, even the first one of the process, and may call
-//!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
-//!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
-//!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
-//!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
-//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`; by the counter, on three
-//!   conditions. Since the last recalibration neither that clock nor the counter has jumped. Since
-//!   then the rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured
-//!   rate, apart from the kernel's own dither. And the dither has stayed within the range that the
-//!   bounds allow for it. Until samples have shown it, this range is 48 ns, which assumes at most
-//!   100 ms between two ticks of the kernel. Then it is four times the largest dither that the
-//!   latest samples have shown, but at least 2 and at most 48 ns.
-//! - The bounds of [`Clock::unix_reading`] contain `CLOCK_REALTIME`; by the counter, on these three
-//!   conditions and a fourth. Since the last recalibration `CLOCK_REALTIME` has kept its distance
-//!   from `CLOCK_MONOTONIC`: nobody has set it, it has had no leap second, and on systems other than
-//!   Linux nobody has slewed it.
-//! - The bounds that [`Clock::bounds`] returns contain both clocks on the same conditions.
-//! - If the counter restarts at zero, the next reading notices it. If the counter is within the
-//!   line's window again by then, the next recalibration notices it instead.
-//! - If the control loop stops, the line is not renewed. Readings then use the line for at most 4
-//!   intervals (2 s by default), or 8 with a line for each CPU. After that they use the OS clock.
-//! - A forked child does not depend on its parent's thread.
+//! [`guarantees`] has what a reading promises by each kind of clock, on which conditions, and what
+//! is [not guaranteed](guarantees#not-guaranteed). By the counter or the OS clock a reading never
+//! fails, allocates or panics, and may be made in a signal handler.
 //!
 //! # Trust
 //!
@@ -185,36 +150,6 @@
 //!
 //! musl unmaps no library, so nothing happens there. With any system, no other thread may be in a
 //! call of the library while it is unloaded, because the code of the call may be unmapped.
-//!
-//! # Not guaranteed
-//!
-//! - Calls after the process has denied itself the counter. After `PR_SET_TSC`, or after
-//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. Once
-//!   [`Clock::disable`] has returned, readings do not read the counter; with [`Probes::Minimal`] no
-//!   call of a clock does. But the vDSO may read it, so even a reading by the OS clock can raise
-//!   SIGSEGV. If the process was denied the counter before its first reading, readings are system
-//!   calls.
-//! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.
-//!   Readings may then step back: by less than the time since the last recalibration, or as far as
-//!   the OS clock, which the kernel computes from the same counter.
-//! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
-//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference, and
-//!   their bounds wrong by it if the kernel keeps time by a device instead of the counter.
-//!   [`CounterComparison::Synchronised`] states the largest difference that is possible. If that
-//!   might be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
-//!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
-//!   the counter, the kernel's own test suffices, which misses tens of microseconds if each read
-//!   traps.
-//! - Order in a rare case on aarch64 without LSE2 (Cortex-A72, Neoverse N1), where a reading may
-//!   mix two lines: [what it can't
-//!   do](https://github.com/tickline/tickline/blob/main/DESIGN.md#what-it-cant-do).
-//! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
-//! - A bound against UTC. The crate `tickline-utc` states one.
-//! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
-//!   then ahead by the time suspended, but no further than the end of the line's window (1 s by
-//!   default, 2 s with a line for each CPU). The next recalibration slews them back at half rate;
-//!   the thread driver recalibrates at the resume. Until then the state is
-//!   [`ClockState::Disrupted`].
 
 mod arithmetic;
 pub mod backend;
@@ -228,6 +163,9 @@ mod convert;
 mod engine;
 mod environment;
 mod error;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/guarantees.md")]
+pub mod guarantees {}
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;

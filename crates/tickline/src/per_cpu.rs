@@ -35,7 +35,7 @@ use tickline_core::state::Phase;
 use crate::settings::LinePerCpu;
 use crate::status::{ClockState, CpuStatus};
 use crate::sys;
-use crate::sys::reference::OsClock;
+use crate::sys::reference::{NEVER_NS, OsClock};
 
 /// The time without a line after which a CPU's state is `Fallback`, ns. libmtev (`mtev_time.c`)
 /// gives a core up after the same time. A CPU outside of the thread's mask that the thread can't
@@ -124,18 +124,27 @@ fn has_line_at(clock: &SharedClock, now_ns: i64) -> bool {
 
 /// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and
 /// writes everything else.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
     has_missed: AtomicBool,
     failures: AtomicU64,
-    /// The time since which the thread calibrates this CPU, ns; 0 if it does not.
+    /// The time since which the thread calibrates this CPU, ns; [`NEVER_NS`] if it does not.
     calibrated_since_ns: AtomicI64,
-    /// The time of the last publication, ns; 0 before the first one.
+    /// The time of the last publication, ns; [`NEVER_NS`] before the first one.
     published_ns: AtomicI64,
 }
 
 impl CpuRecord {
+    const fn new() -> Self {
+        Self {
+            has_missed: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+            calibrated_since_ns: AtomicI64::new(NEVER_NS),
+            published_ns: AtomicI64::new(NEVER_NS),
+        }
+    }
+
     fn report_miss(&self) {
         // ORDERING: Relaxed for both, a request that orders nothing. The load comes first, because
         // a store each time would take the cache line from other CPUs.
@@ -149,7 +158,7 @@ impl CpuRecord {
     fn state_without_line(&self, now_ns: i64) -> ClockState {
         // ORDERING: Relaxed for both, figures on their own for display.
         let since_ns = self.calibrated_since_ns.load(Ordering::Relaxed);
-        if since_ns == 0 {
+        if since_ns == NEVER_NS {
             return ClockState::Calibrating; // a reader's report makes the thread begin
         }
         let published_ns = self.published_ns.load(Ordering::Relaxed);
@@ -180,7 +189,7 @@ impl CpuLines {
             clocks: (0..cpu_ids)
                 .map(|_| SharedClock::new(LineCell::with_high_water_mark(0)))
                 .collect(),
-            records: (0..cpu_ids).map(|_| CpuRecord::default()).collect(),
+            records: (0..cpu_ids).map(|_| CpuRecord::new()).collect(),
             counter,
             read_and_report_miss: Self::read_and_report_miss_here,
         }
@@ -272,7 +281,7 @@ impl CpuLines {
             // ORDERING: Relaxed for both, figures on their own for display.
             let times_ns = [&record.calibrated_since_ns, &record.published_ns];
             let [since_ns, published_ns] = times_ns.map(|time_ns| time_ns.load(Ordering::Relaxed));
-            if since_ns == 0 {
+            if since_ns == NEVER_NS {
                 continue;
             }
             let last_line = clock.readings().figures().last_line;
@@ -286,7 +295,7 @@ impl CpuLines {
                 },
                 frequency_hz: last_line.map(|line| line.frequency_hz),
                 offset_ns: last_line.map(|line| line.offset_ns),
-                age_ns: (published_ns != 0).then_some(age_ns),
+                age_ns: (published_ns != NEVER_NS).then_some(age_ns),
                 // ORDERING: Relaxed, a figure on its own for display.
                 failures: record.failures.load(Ordering::Relaxed),
             });

@@ -13,8 +13,8 @@ use crate::unix_time::UnixTime;
 /// [`Instant`](crate::Instant) with its range, and
 /// [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
-/// The [Guarantees](crate#guarantees) state the conditions on which the range contains the OS
-/// clock; [Not guaranteed](crate#not-guaranteed) lists the exceptions.
+/// The [guarantees](crate::guarantees#bounds) state the conditions on which the range contains the
+/// OS clock; what is [not guaranteed](crate::guarantees#not-guaranteed) has the exceptions.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();
@@ -99,9 +99,10 @@ impl<T: Copy> Reading<T> {
         self.earliest
     }
 
-    /// The time that [`Instant::now_ordered`](crate::Instant::now_ordered) would have returned, or
-    /// Unix time by the line. If [`UnixTime::now`](crate::UnixTime::now) comes from the OS clock
-    /// ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ within the range.
+    /// The time that [`Clock::now_ordered`](crate::Clock::now_ordered) of the same clock would have
+    /// returned, or Unix time by the line. If [`Clock::unix_now`](crate::Clock::unix_now) comes
+    /// from the OS clock ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ
+    /// within the range.
     #[must_use]
     pub const fn time(&self) -> T {
         self.time

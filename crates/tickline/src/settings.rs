@@ -15,6 +15,7 @@
 //! [filtermail#166]: https://github.com/chatmail/filtermail/issues/166
 //! [proton-ge-custom#784]: https://github.com/GloriousEggroll/proton-ge-custom/issues/784
 
+use core::fmt;
 use core::time::Duration;
 
 use tickline_core::gate::Trust;
@@ -161,25 +162,47 @@ impl Settings {
         u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS)
     }
 
-    /// The builder's methods, and the value that each has set.
-    fn choices(&self) -> [(&'static str, String); 6] {
-        [
-            ("interval", format!("{:?}", self.interval)),
-            (
-                "recent_every",
-                format!("{:?}", self.recent_every.unwrap_or(self.interval)),
-            ),
-            ("probes", format!("{:?}", self.probes)),
-            ("line_per_cpu", format!("{:?}", self.line_per_cpu)),
-            ("trust", format!("{:?}", self.trust)),
-            ("assume_invariant", self.assume_invariant.to_string()),
-        ]
+    /// The period at which the thread stores the recent time, also by default.
+    fn recent_period(&self) -> Duration {
+        self.recent_every.unwrap_or(self.interval)
     }
 
-    /// Describes the first setting that differs from `wanted`.
+    /// Describes the first setting that differs from `wanted`, of a clock that a thread drives.
     pub(crate) fn difference(&self, wanted: &Self) -> Option<String> {
-        let mut both = self.choices().into_iter().zip(wanted.choices());
-        let ((setting, has), (_, wants)) = both.find(|(has, wants)| has != wants)?;
-        Some(format!("{setting} is {has}, not {wants}"))
+        // Every field is named here, so the compiler asks about a new one.
+        let Self {
+            driver: _, // the thread, whatever the builder says
+            interval,
+            trust,
+            assume_invariant,
+            probes,
+            recent_every: _, // by the period that follows from it
+            line_per_cpu,
+        } = self;
+        let recent_period = self.recent_period();
+        describe_difference("interval", interval, &wanted.interval)
+            .or_else(|| {
+                describe_difference("recent_every", &recent_period, &wanted.recent_period())
+            })
+            .or_else(|| describe_difference("probes", probes, &wanted.probes))
+            .or_else(|| describe_difference("line_per_cpu", line_per_cpu, &wanted.line_per_cpu))
+            .or_else(|| describe_difference("trust", trust, &wanted.trust))
+            .or_else(|| {
+                describe_difference(
+                    "assume_invariant",
+                    assume_invariant,
+                    &wanted.assume_invariant,
+                )
+            })
     }
+}
+
+/// Describes the difference of a setting, which has the name of the builder's method; `None` if
+/// there is none.
+fn describe_difference<T: PartialEq + fmt::Debug>(
+    setting: &str,
+    has: &T,
+    wants: &T,
+) -> Option<String> {
+    (has != wants).then(|| format!("{setting} is {has:?}, not {wants:?}"))
 }

@@ -41,21 +41,48 @@ pub(crate) struct SleepingThread {
     process: u64,
 }
 
-/// Whether a thread has begun, for the thread that starts it.
+/// Whether a thread has begun, for the thread that starts it. To set the flag is to stop the sleep
+/// in it, whose futex wakes the start.
 #[derive(Debug)]
 pub(crate) struct BeginFlag(StoppableSleep);
 
 impl BeginFlag {
+    fn new() -> Self {
+        Self(StoppableSleep::plain())
+    }
+
     /// Says that the thread has begun. Its end is noticed from now on: it holds its futex.
-    pub(crate) fn announce(&self) {
+    pub(crate) fn set(&self) {
         self.0.stop();
+    }
+
+    /// Whether the thread has begun.
+    fn is_set(&self) -> bool {
+        self.0.is_stopped()
+    }
+
+    /// Waits until the thread has begun, for `timeout` by this clock at most. A signal ends a wait
+    /// of the futex, not this one. A wait of the futex in which the clock stands still, as
+    /// libfaketime's may, counts by its length.
+    fn wait(&self, timeout: Duration, now_ns: impl Fn() -> i64) {
+        let (mut waited, mut before_ns) = (Duration::ZERO, now_ns());
+        while waited < timeout && self.0.wait(PAUSE) != WakeCause::Stopped {
+            let now_ns = now_ns();
+            let elapsed_ns = now_ns.saturating_sub(before_ns).unsigned_abs();
+            let elapsed = match elapsed_ns {
+                0 => PAUSE,
+                _ => Duration::from_nanos(elapsed_ns),
+            };
+            waited = waited.saturating_add(elapsed);
+            before_ns = now_ns;
+        }
     }
 }
 
 impl SleepingThread {
     /// Starts a thread that does `work`, and runs no signal handler of the program. The work first
-    /// announces that it has begun; the start waits for that. A clock's thread with minimal probes
-    /// gets no `name`, because that takes a system call.
+    /// sets the flag, which says that it has begun; the start waits for that. A clock's thread with
+    /// minimal probes gets no `name`, because that takes a system call.
     pub(crate) fn start(
         name: Option<&'static CStr>,
         stack_bytes: usize,
@@ -64,7 +91,7 @@ impl SleepingThread {
     ) -> Result<Self, Error> {
         let sleep = Arc::new(sleep);
         let sleep_inside = Arc::clone(&sleep);
-        let begin_flag = Arc::new(BeginFlag(StoppableSleep::plain()));
+        let begin_flag = Arc::new(BeginFlag::new());
         let flag_inside = Arc::clone(&begin_flag);
         let blocked = SignalsBlocked::new();
         let thread = Thread::spawn_with_stack(name, stack_bytes, move || {
@@ -80,7 +107,9 @@ impl SleepingThread {
             thread: Some(thread),
             process: sys::process_token(),
         };
-        started.await_begin();
+        started
+            .begin_flag
+            .wait(BEGIN_WITHIN, || OsClock.monotonic_ns());
         if started.ended_before_it_began() {
             started.abandon();
             return Err(Error::thread_has_ended(name.unwrap_or(CLOCK_THREAD)));
@@ -93,20 +122,15 @@ impl SleepingThread {
         self.process == sys::process_token()
     }
 
-    /// Waits until the thread has begun, for [`BEGIN_WITHIN`] at most.
-    fn await_begin(&self) {
-        await_stop(&self.begin_flag.0, BEGIN_WITHIN, || OsClock.monotonic_ns());
-    }
-
     /// Whether the thread has begun.
     pub(crate) fn has_begun(&self) -> bool {
-        self.begin_flag.0.is_stopped()
+        self.begin_flag.is_set()
     }
 
     /// Whether the thread has ended before it began. Once it has begun, its futex tells. `false` in
     /// a forked child, whose libc does not know the thread.
     pub(crate) fn ended_before_it_began(&self) -> bool {
-        // In this order: a thread that does its work announces that it has begun before it ends.
+        // In this order: a thread that does its work sets its flag before it ends.
         self.is_of_this_process()
             && self.thread.as_ref().is_some_and(Thread::has_ended)
             && !self.has_begun()
@@ -152,23 +176,6 @@ impl SleepingThread {
     }
 }
 
-/// Waits until `flag` is stopped, for `timeout` at most. A signal ends a wait of the futex, not
-/// this one. A wait of the futex in which the clock stands still, as libfaketime's may, counts by
-/// its length.
-fn await_stop(flag: &StoppableSleep, timeout: Duration, now_ns: impl Fn() -> i64) {
-    let (mut waited, mut before_ns) = (Duration::ZERO, now_ns());
-    while waited < timeout && flag.wait(PAUSE) != WakeCause::Stopped {
-        let now_ns = now_ns();
-        let elapsed_ns = now_ns.saturating_sub(before_ns).unsigned_abs();
-        let elapsed = match elapsed_ns {
-            0 => PAUSE,
-            _ => Duration::from_nanos(elapsed_ns),
-        };
-        waited = waited.saturating_add(elapsed);
-        before_ns = now_ns;
-    }
-}
-
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use std::sync::mpsc;
@@ -181,7 +188,7 @@ mod tests {
     fn a_start_waits_for_its_thread_in_spite_of_signals() {
         let begin_late = |_: &StoppableSleep, begin_flag: &BeginFlag| {
             std::thread::sleep(Duration::from_millis(50));
-            begin_flag.announce();
+            begin_flag.set();
         };
         let start = || SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), begin_late);
         let mut thread = sys::interrupted(start).expect("a thread");
@@ -192,22 +199,22 @@ mod tests {
     /// Symptom: under libfaketime, a start whose thread a filter killed never returned.
     #[test]
     fn a_wait_under_a_clock_that_stands_still_has_an_end() {
-        let never_stopped = StoppableSleep::plain();
-        await_stop(&never_stopped, Duration::from_millis(3), || 7);
-        assert!(!never_stopped.is_stopped());
+        let never_set = BeginFlag::new();
+        never_set.wait(Duration::from_millis(3), || 7);
+        assert!(!never_set.is_set());
     }
 
     /// The symptom of the test above, under a clock that moved once after the beginning of the wait.
     #[test]
     fn a_wait_under_a_clock_that_stands_still_later_has_an_end() {
-        let never_stopped = StoppableSleep::plain();
+        let never_set = BeginFlag::new();
         let readings = std::cell::Cell::new(0);
         let moves_once = || {
             readings.set(readings.get() + 1);
             readings.get().min(2)
         };
-        await_stop(&never_stopped, Duration::from_millis(3), moves_once);
-        assert!(!never_stopped.is_stopped());
+        never_set.wait(Duration::from_millis(3), moves_once);
+        assert!(!never_set.is_set());
     }
 
     /// libc must not be asked about a thread that this process does not have.
@@ -216,7 +223,7 @@ mod tests {
         let (let_go, is_let_go) = mpsc::channel::<()>();
         let begin_late = move |_: &StoppableSleep, begin_flag: &BeginFlag| {
             is_let_go.recv_timeout(Duration::from_secs(30)).ok(); // a start does not wait as long
-            begin_flag.announce();
+            begin_flag.set();
         };
         let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), begin_late);
         let mut thread = thread.expect("a thread");

@@ -251,9 +251,10 @@ pub struct Status {
     /// The clock that readings come from.
     pub state: ClockState,
     /// Whether the clock has judged its gates by its present settings, or is disabled. Before the
-    /// first judgement all gates are shown as open. A clock that is judged may still be undecided,
-    /// as while it calibrates: [`wait_until_decided`](crate::Clock::wait_until_decided) waits for
-    /// more.
+    /// first judgement the gates are shown as open, except two: `user` is closed if the environment
+    /// says `TICKLINE=off`, and `calibration` if the driver has stopped. A clock that is judged may
+    /// still be undecided, as while it calibrates:
+    /// [`wait_until_decided`](crate::Clock::wait_until_decided) waits for more.
     pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// The driver of the control loop in this process; `None` if a
@@ -284,9 +285,9 @@ pub struct Status {
     /// `None` without a line.
     pub bound_ns: Option<u64>,
     /// The maximum drift, ppb: the largest difference of the rate of `CLOCK_MONOTONIC` from the
-    /// measured rate for which the bound holds ([Guarantees](crate#guarantees)). `events` counts
-    /// violations. The control loop lowers the figure while the rate is steady. `None` before the
-    /// first line.
+    /// measured rate for which the bound holds ([guarantees](crate::guarantees#bounds)). `events`
+    /// counts violations. The control loop lowers the figure while the rate is steady. `None`
+    /// before the first line.
     pub max_drift_ppb: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While the offset is large and positive, the control loop slews the clock down.
@@ -336,7 +337,8 @@ impl Status {
     }
 
     /// The reason of the first closed gate; `None` if the counter may be used, and before the first
-    /// judgement. Whether readings use it already, [`reads_counter`](Self::reads_counter) says.
+    /// judgement, except for two reasons that need none ([`is_judged`](Self::is_judged)).
+    /// [`reads_counter`](Self::reads_counter) says whether readings use the counter already.
     /// [`Gate::UnixCost`](crate::Gate::UnixCost), which stops only Unix time, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {

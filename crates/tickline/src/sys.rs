@@ -13,7 +13,9 @@
 //! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
 //! systems of `other.rs`, without a counter: std's clocks serve.
 //!
-//! Files in this folder import each other by name. All other modules import from here.
+//! Files in this folder import each other by name. Other modules name only `reference` and
+//! `vmclock`, which are the same on all systems. Everything else they import from here, so that
+//! they need not know the system.
 
 use tickline_core::counter::HardwareCounter;
 

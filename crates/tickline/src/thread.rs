@@ -96,11 +96,11 @@ fn run(
     settings: Settings,
 ) {
     if !engine.registration.has_id(id) {
-        return begin_flag.announce(); // and ends: the futex may be another thread's by now
+        return begin_flag.set(); // and ends: the futex may be another thread's by now
     }
     let _marked = (engine.probes() == Probes::Full).then(|| engine.registration.futex.hold());
     engine.registration.begin(id);
-    begin_flag.announce();
+    begin_flag.set();
     let mut calibrations = CpuCalibrations::default();
     let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;

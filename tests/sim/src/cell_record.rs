@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::cell::Snapshot;
+use tickline_core::cell::WindowedLine;
 use tickline_core::state::{LineState, Phase};
 
 use crate::counts::Counts;
@@ -36,7 +36,7 @@ pub(crate) struct CellRecord {
     /// then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and the time from which it holds, ps.
-    pub(crate) by_state: RefCell<HashMap<LineState, (Snapshot, u64)>>,
+    pub(crate) by_state: RefCell<HashMap<LineState, (WindowedLine, u64)>>,
 }
 
 impl CellRecord {
@@ -71,7 +71,7 @@ impl CellRecord {
         }
     }
 
-    pub(crate) fn record_publication(&self, line: &Snapshot, unix_bound_ns: u64) {
+    pub(crate) fn record_publication(&self, line: &WindowedLine, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
         self.by_state

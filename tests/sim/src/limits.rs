@@ -14,7 +14,7 @@ use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario, TimedFault};
 const AGE_IN_READS: u64 = 40;
 
 /// What a high-water mark may lead by beyond the stops and the age of the sample, ns: the 0.4 ms
-/// that the head of `per_cpu.rs` in core states.
+/// that `DESIGN.md` states, section "A line for each CPU".
 const MARK_SPARE_NS: u64 = 400_000;
 
 /// The time in which a thread that has come to a CPU starts its line, ns. A choice, not a

@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{LineCell, NextLine, SlotView, Snapshot, StateCell, Window};
+use tickline_core::cell::{LineCell, NextLine, SlotView, StateCell, Window, WindowedLine};
 use tickline_core::counter::Counter;
 use tickline_core::line::Slope;
 use tickline_core::reference::Reference;
@@ -398,7 +398,7 @@ impl SteppedCell {
 
     /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
     /// else `line` itself.
-    fn coarse(&self, from: LineState, line: &Snapshot) -> Snapshot {
+    fn coarse(&self, from: LineState, line: &WindowedLine) -> WindowedLine {
         let do_states_recur = self.world.scenario.clock.bar_ns != 0;
         if !do_states_recur {
             return *line;
@@ -408,13 +408,13 @@ impl SteppedCell {
         let next = from.next_line(Slope { bits: slope });
         let Some(next) = next else { return *line };
         // Both lines are rounded down.
-        let coarse = Snapshot {
+        let coarse = WindowedLine {
             state: next,
             ..*line
         };
         let b_at = |ticks| line.ns_at(ticks).wrapping_sub(coarse.ns_at(ticks)) + 1;
         let b = b_at(line.start_ticks).max(b_at(line.validity_end_ticks()));
-        Snapshot {
+        WindowedLine {
             state: LineState { b, ..next },
             ..coarse
         }

@@ -6,7 +6,8 @@ use crate::sample::Point;
 use crate::state::LineState;
 use crate::units::{FixedNs, ticks_between};
 
-/// A snapshot of a cell: the state, and the ticks for which its line may be used.
+/// A state, and the ticks for which its line may be used: of the line that a writer builds, or as
+/// [loaded](super::StateCell::snapshot) from a cell.
 ///
 /// Values loaded from a slot count only after a second load has confirmed the state, or a swap from
 /// this state has succeeded.
@@ -25,7 +26,7 @@ use crate::units::{FixedNs, ticks_between};
 /// assert_eq!(left_ns(&SharedClock::new(LineCell::new()), 1_000), None, "no line");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct WindowedLine {
     /// The line, and the tag.
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, the last line's first tick.
@@ -34,7 +35,7 @@ pub struct Snapshot {
     pub window_ticks: u64,
 }
 
-impl Snapshot {
+impl WindowedLine {
     /// The validity of the line, ticks from its start: twice its window. Past the window readers
     /// take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
@@ -171,7 +172,7 @@ pub struct RangeNs {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnroundedLine {
     /// The value at the first tick.
-    pub(crate) base: FixedNs,
+    pub(crate) base_fixed: FixedNs,
     pub(crate) slope: Slope,
 }
 
@@ -202,8 +203,8 @@ impl From<Bounds> for PlannedBounds {
 impl PlannedBounds {
     /// Bounds whose lines start at `start_ticks`. The other fields are 0.
     pub(crate) const fn new(start_ticks: u64, lower: UnroundedLine, upper: UnroundedLine) -> Self {
-        let lower_ns = lower.base.floor_ns();
-        let upper_ns = upper.base.ceil_ns();
+        let lower_ns = lower.base_fixed.floor_ns();
+        let upper_ns = upper.base_fixed.ceil_ns();
         Self {
             rounded: Bounds {
                 lower: Line {
@@ -219,8 +220,8 @@ impl PlannedBounds {
                 unix_offset_ns: 0,
                 unix_bound_ns: 0,
             },
-            lower_rounding: lower.base.saturating_sub(FixedNs::from_ns(lower_ns)),
-            upper_rounding: FixedNs::from_ns(upper_ns).saturating_sub(upper.base),
+            lower_rounding: lower.base_fixed.saturating_sub(FixedNs::from_ns(lower_ns)),
+            upper_rounding: FixedNs::from_ns(upper_ns).saturating_sub(upper.base_fixed),
             resolution_ns: 0,
         }
     }
@@ -253,8 +254,8 @@ impl PlannedBounds {
 /// A line to publish: see [`StateCell::publish`](super::StateCell::publish).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextLine {
-    /// What a snapshot finds once the line is published.
-    pub line: Snapshot,
+    /// What a [snapshot](super::StateCell::snapshot) finds once the line is published.
+    pub line: WindowedLine,
     pub(crate) bounds: PlannedBounds,
     /// The machine's total time suspended before the line's samples, ns; `None` if the reference
     /// does not state it.
@@ -266,7 +267,7 @@ impl NextLine {
     /// suspends. The bounds may start at another tick than the line: the slot has them at the
     /// line's start.
     #[must_use]
-    pub fn new(line: Snapshot, bounds: Bounds) -> Self {
+    pub fn new(line: WindowedLine, bounds: Bounds) -> Self {
         Self {
             line,
             bounds: bounds.into(),

@@ -18,9 +18,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
+fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedLine {
     let state = from.next_line(slope).unwrap().with_b(b);
-    Snapshot {
+    WindowedLine {
         state,
         start_ticks,
         window_ticks: 1 << 20,
@@ -33,7 +33,7 @@ fn a_new_cell_has_no_line() {
 }
 
 /// A first line.
-fn first_line() -> Snapshot {
+fn first_line() -> WindowedLine {
     let slope = Slope::from_hz(1_000_000_000).unwrap();
     line(LineState::default(), 1 << 20, -5_000, slope)
 }

@@ -7,7 +7,7 @@ use super::{
     Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
     MIN_INTERVAL_NS, NotPublished, Outcome,
 };
-use crate::cell::{NextLine, PlannedBounds, Snapshot, StateCell};
+use crate::cell::{NextLine, PlannedBounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::{Correction, correction_to, first_line_above, meet_old_line};
 use crate::estimate::{Allowance, Fit, Target};
@@ -92,7 +92,7 @@ impl Control {
         let newest = history.newest()?;
         Some(Target {
             ticks: newest.lower.ticks,
-            ns: newest.middle(slope),
+            reference_fixed: newest.middle(slope),
             slope,
         })
     }
@@ -126,11 +126,11 @@ impl Control {
     /// The line that follows `before`, with `b` = 0, and with start and window.
     fn line_from(
         &self,
-        before: &Snapshot,
+        before: &WindowedLine,
         slope: Slope,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<Snapshot, NotPublished> {
+    ) -> Result<WindowedLine, NotPublished> {
         let next = before
             .state
             .next_line(slope)
@@ -152,7 +152,7 @@ impl Control {
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(NotPublished::NearWrap);
         }
-        Ok(Snapshot {
+        Ok(WindowedLine {
             state,
             start_ticks,
             window_ticks,
@@ -162,11 +162,11 @@ impl Control {
     /// The line that replaces `old` at `at_ticks` and makes `correction`.
     fn next_line(
         &self,
-        old: &Snapshot,
+        old: &WindowedLine,
         correction: &Correction,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<Snapshot, NotPublished> {
+    ) -> Result<WindowedLine, NotPublished> {
         let mut line = self.line_from(old, correction.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in_ceil(MEETING_MARGIN_NS);
         line.state = meet_old_line(old, line.state, correction, at_ticks, margin_ticks);
@@ -178,7 +178,7 @@ impl Control {
     fn warm_up(
         &self,
         plan: &Plan,
-        old: &Snapshot,
+        old: &WindowedLine,
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<u64, NotPublished> {
@@ -200,7 +200,7 @@ impl Control {
     pub(super) fn replace(
         &mut self,
         plan: &Plan,
-        old: &Snapshot,
+        old: &WindowedLine,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let Access {
@@ -263,7 +263,7 @@ impl Control {
     }
 
     /// `line` with the bounds and the evidence of its plan.
-    const fn with_bounds(&self, line: Snapshot, plan: &Plan) -> NextLine {
+    const fn with_bounds(&self, line: WindowedLine, plan: &Plan) -> NextLine {
         NextLine {
             line,
             bounds: plan.bounds,
@@ -275,7 +275,7 @@ impl Control {
     fn swap_lines(
         &self,
         plan: &Plan,
-        old: &Snapshot,
+        old: &WindowedLine,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Correction, NotPublished> {
@@ -319,9 +319,9 @@ impl Control {
     /// and `at_ticks`. Without one, the value is the target.
     ///
     /// Another thread may just have returned the reference's time. The CPU may execute that
-    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. Even at that
-    /// earlier tick the line must not be below the time that the thread returned.
-    fn first_ns(&self, plan: &Plan, at_ticks: u64, read: Option<ReferenceRead>) -> FixedNs {
+    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. Even at
+    /// that earlier tick the line must not be below the time that the thread returned.
+    fn first_fixed(&self, plan: &Plan, at_ticks: u64, read: Option<ReferenceRead>) -> FixedNs {
         let target = plan.target.fixed_at(at_ticks);
         let Some(ReferenceRead { after_ticks, ns }) = read else {
             return target;
@@ -342,10 +342,10 @@ impl Control {
     fn first_line(
         &self,
         slope: Slope,
-        before: &Snapshot,
+        before: &WindowedLine,
         at_ticks: u64,
         from: FixedNs,
-    ) -> Result<Snapshot, NotPublished> {
+    ) -> Result<WindowedLine, NotPublished> {
         // The window is one and a half of the shortest interval plus the lead-in, and longer where
         // sampling is slow. This suffices, because the second iteration follows at once.
         let min_ticks = slope.ticks_in_ceil(self.min_interval_ns(slope));
@@ -381,7 +381,7 @@ impl Control {
     pub(super) fn publish_first_line(
         &mut self,
         plan: &Plan,
-        before: &Snapshot,
+        before: &WindowedLine,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let slope = plan.target.slope;
@@ -391,7 +391,7 @@ impl Control {
         let now_ticks = access.counter.now_ordered();
         self.check_newest_sample(now_ticks, slope)?;
         // The reference is not read yet, so this line starts at the target.
-        let from = self.first_ns(plan, now_ticks, None);
+        let from = self.first_fixed(plan, now_ticks, None);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.swap_in_first_line(plan, before, access)?;
         let readings = access.shared.readings();
@@ -411,7 +411,7 @@ impl Control {
     fn swap_in_first_line(
         &self,
         plan: &Plan,
-        before: &Snapshot,
+        before: &WindowedLine,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
         let Access {
@@ -420,11 +420,8 @@ impl Control {
             reference,
         } = *access;
         let readings = shared.readings();
-        let first = Snapshot {
-            state: before.state.first_publication(),
-            ..*before
-        };
-        if !readings.cell.try_swap(before.state, first.state) {
+        let first = before.state.first_publication();
+        if !readings.cell.try_swap(before.state, first) {
             return Err(NotPublished::StateChanged);
         }
         let read = ReferenceRead {
@@ -436,12 +433,12 @@ impl Control {
         let line = self
             .check_newest_sample(at_ticks, target.slope)
             .and_then(|()| {
-                let from = self.first_ns(plan, at_ticks, Some(read));
+                let from = self.first_fixed(plan, at_ticks, Some(read));
                 self.first_line(target.slope, before, at_ticks, from)
             });
         let published = line.and_then(|line| {
             let next = self.with_bounds(line, plan);
-            if readings.cell.publish(first.state, &next) {
+            if readings.cell.publish(first, &next) {
                 Ok(line
                     .fixed_at(at_ticks)
                     .saturating_sub(target.fixed_at(at_ticks)))

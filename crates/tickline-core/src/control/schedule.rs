@@ -9,7 +9,8 @@
 //! - **An interval is at most half of the time for which samples have come without a break.** If
 //!   both ends of a baseline are wrong by half a bracket, the error grows to one bracket at the end
 //!   of the interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate
-//!   changes and disruptions follow the same rule.
+//!   changes and disruptions follow the same rule. After a change of the kernel's steering this
+//!   time counts as an eighth of the interval at most, although samples have come for longer.
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
 //!   width.** Brackets from before and after a stall of seconds limit the slope on only one side:
 //!   in a simulated run without this limit, a slope is off by 221 ppm for half a second, or -39 us.

@@ -61,7 +61,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let last = 61_000_000_000_u64;
     let dropped = add(&mut history, last, i64::try_from(last).unwrap() + 12);
     assert_eq!(dropped, 0, "the set stays feasible");
-    let fit = history.fit().slopes.unwrap();
+    let fit = history.fit().fit.unwrap();
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
@@ -90,7 +90,7 @@ fn old_samples_are_forgotten() {
 }
 
 const NO_SLOPES: FitResult = FitResult {
-    slopes: None,
+    fit: None,
     dropped: 0,
 };
 
@@ -118,7 +118,7 @@ fn the_extremes_are_those_of_all_feasible_slopes() {
     ] {
         add(&mut history, ticks, ns);
     }
-    let fit = history.fit().slopes.unwrap();
+    let fit = history.fit().fit.unwrap();
     let samples = history.samples();
     for ppm in (-3_000..3_000_i64).step_by(if cfg!(miri) { 97 } else { 1 }) {
         let slope = ghz().adjusted_ppb(ppm * 1_000);
@@ -145,7 +145,7 @@ fn a_change_of_rate_drops_the_samples_from_before_it() {
         );
     }
     assert!(dropped > 0, "the change went unnoticed");
-    let fit = history.fit().slopes.unwrap();
+    let fit = history.fit().fit.unwrap();
     let slope = ghz().adjusted_ppb(5_000);
     assert!(
         fit.slope_min <= slope && slope <= fit.slope_max,
@@ -174,7 +174,7 @@ fn dither_is_no_change_of_rate() {
 fn a_fit_to_samples_with_dither_needs_the_tolerance() {
     let mut history = History::new();
     add_dither(&mut history);
-    assert!(!history.fit().slopes.unwrap().is_exact);
+    assert!(!history.fit().fit.unwrap().is_exact);
 }
 
 /// Ages of 2^38 ns (275 s) down to 1 ns are more doublings than there are places.
@@ -186,6 +186,6 @@ fn a_full_history_goes_on() {
         add(&mut history, end - age, i64::try_from(end - age).unwrap());
     }
     assert_eq!(history.samples().len(), CAPACITY);
-    let FitResult { slopes, dropped } = history.fit();
-    assert_eq!((slopes.is_some(), dropped), (true, 0));
+    let FitResult { fit, dropped } = history.fit();
+    assert_eq!((fit.is_some(), dropped), (true, 0));
 }

@@ -218,6 +218,8 @@ impl BegunJudgement {
     }
 }
 
+/// The bits of the stage. `Disabled` is no number there: it has a bit of its own, which a judgement
+/// never sets.
 const STAGE_MASK: u64 = 3;
 const UNJUDGED: u64 = 0;
 const OPEN: u64 = 1;
@@ -230,17 +232,6 @@ const CHANGE: u64 = 1 << 4;
 /// The word with a request for a judgement.
 const fn request(word: u64) -> u64 {
     (word & !STAGE_MASK).wrapping_add(CHANGE)
-}
-
-/// The bits of the word that say this stage: a number, or the bit for `Disabled`.
-const fn bits_of(stage: Stage) -> u64 {
-    match stage {
-        Stage::Unjudged => UNJUDGED,
-        Stage::Open => OPEN,
-        Stage::Waiting => WAITING,
-        Stage::Closed => CLOSED,
-        Stage::Disabled => DISABLED_BIT,
-    }
 }
 
 const fn stage_of(word: u64) -> Stage {
@@ -376,24 +367,24 @@ impl Keeper {
         if is_review || kind == LineKind::PerCpu {
             bar(access);
         }
-        let stage = match decision {
+        let stage_bits = match decision {
             Decision::Open { .. } => {
                 unbar(access);
                 // An iteration is due now. After a review, the stored time belongs to the line
                 // that has ended.
                 self.set_due(i64::MIN);
-                Stage::Open
+                OPEN
             }
             Decision::Closed {
                 retry_at_ns: Some(due_ns),
             } => {
                 self.set_due(due_ns);
-                Stage::Waiting
+                WAITING
             }
-            Decision::Closed { retry_at_ns: None } => Stage::Closed,
+            Decision::Closed { retry_at_ns: None } => CLOSED,
         };
-        let is_still_valid = self.set_stage(word, stage);
-        let may_iterate = is_still_valid && stage == Stage::Open;
+        let is_still_valid = self.set_stage(word, stage_bits);
+        let may_iterate = is_still_valid && stage_bits == OPEN;
         if !may_iterate {
             bar(access);
         }
@@ -407,10 +398,10 @@ impl Keeper {
     /// Sets the stage after a judgement, if the word is still `before`. Returns whether it is. If
     /// open gates are found open again, concurrent calls of `enable` do not count, so readers keep
     /// the CPUs' lines.
-    fn set_stage(&self, before: u64, stage: Stage) -> bool {
+    fn set_stage(&self, before: u64, stage_bits: u64) -> bool {
         let mut word = before;
         loop {
-            let after = (word & !STAGE_MASK) | bits_of(stage);
+            let after = (word & !STAGE_MASK) | stage_bits;
             // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes
             // the word after this sees that the clock is unbarred. A failure orders nothing: the
             // clock is barred then, or the exchange is tried again.

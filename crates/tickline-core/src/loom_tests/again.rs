@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::LineCell;
-use crate::cell::{Bounds, NextLine, Snapshot, StateCell};
+use crate::cell::{Bounds, NextLine, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -86,9 +86,9 @@ impl Handmade {
     }
 
     /// Publishes `state` at `at_ticks`. `None` if another thread has retired the line before it.
-    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<Snapshot> {
+    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedLine> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = Snapshot {
+        let line = WindowedLine {
             state,
             start_ticks,
             window_ticks: 1 << 20,

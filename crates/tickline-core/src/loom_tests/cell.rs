@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 use loom::cell::UnsafeCell;
 
 use super::{Clock, check, new_shared, spawn};
-use crate::cell::{Bounds, Evidence, LineCell, NextLine, Snapshot, StateCell, Window};
+use crate::cell::{Bounds, Evidence, LineCell, NextLine, StateCell, Window, WindowedLine};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::shared::SharedClock;
@@ -14,13 +14,13 @@ use crate::testing::FnClock;
 use crate::try_lock::{LockToken, TryLock};
 
 /// Line `number`, which follows `from`. Each field contains the number.
-pub(super) fn line(from: LineState, number: i64) -> Snapshot {
+pub(super) fn line(from: LineState, number: i64) -> WindowedLine {
     let start_ticks = u64::try_from(number).unwrap() << 20;
     let slope = Slope {
         bits: start_ticks << 20,
     };
     let state = from.next_line(slope).unwrap().with_b(number << 32);
-    Snapshot {
+    WindowedLine {
         state,
         start_ticks,
         window_ticks: start_ticks + 1,
@@ -33,7 +33,7 @@ fn number_of(state: LineState) -> i64 {
 }
 
 /// Bounds that identify the line with which they were published.
-fn bounds_of(line: &Snapshot) -> Bounds {
+fn bounds_of(line: &WindowedLine) -> Bounds {
     let lower = Line {
         start_ticks: line.start_ticks,
         base_ns: line.state.b,
@@ -50,7 +50,7 @@ fn bounds_of(line: &Snapshot) -> Bounds {
     }
 }
 
-fn next_line(line: Snapshot) -> NextLine {
+fn next_line(line: WindowedLine) -> NextLine {
     NextLine::new(line, bounds_of(&line))
 }
 
@@ -89,7 +89,7 @@ fn a_reading_is_never_a_mixture() {
             }
             let number = number_of(state);
             let expected = line(LineState::default(), number);
-            let Snapshot {
+            let WindowedLine {
                 start_ticks,
                 window_ticks,
                 ..
@@ -102,7 +102,7 @@ fn a_reading_is_never_a_mixture() {
                 },
                 "{state:?}"
             );
-            assert_eq!(bounds, bounds_of(&Snapshot { state, ..expected }));
+            assert_eq!(bounds, bounds_of(&WindowedLine { state, ..expected }));
             let proven = Point {
                 ticks: bounds.lower.start_ticks,
                 ns: bounds.lower.base_ns,
@@ -132,13 +132,13 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     wanted: &[&str],
     window: fn(i64) -> (u64, u64),
     read: fn(&Clock, &FnClock<fn() -> u64>) -> Option<T>,
-    expected: fn(&Snapshot) -> T,
+    expected: fn(&WindowedLine) -> T,
 ) {
     check(Some(3), wanted, move |seen| {
         let clock = new_shared(SharedClock::new(LineCell::new()));
         let after = |from, number| {
             let (start_ticks, window_ticks) = window(number);
-            Snapshot {
+            WindowedLine {
                 start_ticks,
                 window_ticks,
                 ..line(from, number)
@@ -242,7 +242,7 @@ fn a_high_water_mark_is_never_a_mixture() {
             let mark_ns = found.ns_at(found.validity_end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
                 let published = line(LineState::default(), number_of(found.state));
-                let expected = Snapshot {
+                let expected = WindowedLine {
                     state: found.state,
                     ..published
                 };

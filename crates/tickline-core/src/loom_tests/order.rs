@@ -9,7 +9,7 @@ use loom::thread;
 use super::{
     Clock, Coverage, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn,
 };
-use crate::cell::{Snapshot, StateCell};
+use crate::cell::{StateCell, WindowedLine};
 use crate::control::{Control, Outcome};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
@@ -108,7 +108,7 @@ fn rule_2_readings_of_two_threads_are_in_order_while_a_line_is_lowered() {
 /// reader's read comes first.
 fn shortly_before(
     (scene, control): (Scene, Control),
-    end_ticks: fn(&Snapshot) -> u64,
+    end_ticks: fn(&WindowedLine) -> u64,
 ) -> (Scene, Control) {
     let now_ticks = scene.time.view(0).now_ordered();
     let end_ticks = end_ticks(&scene.clock.cell().snapshot());
@@ -120,7 +120,7 @@ fn shortly_before(
 /// by more than the reference vouches for, so the line ends with its window.
 #[test]
 fn rule_12_readings_are_in_order_when_a_window_ends_under_a_writer() {
-    let scene = || shortly_before(Scene::with_line(), Snapshot::window_end_ticks);
+    let scene = || shortly_before(Scene::with_line(), WindowedLine::window_end_ticks);
     a_writer_meets_a_reader(
         &["Published", "Calibrating", "help", "expiry"],
         scene,
@@ -131,7 +131,7 @@ fn rule_12_readings_are_in_order_when_a_window_ends_under_a_writer() {
 /// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
 fn rule_4_readings_are_in_order_when_a_validity_ends_under_a_writer() {
-    let scene = || shortly_before(Scene::with_long_line(), Snapshot::validity_end_ticks);
+    let scene = || shortly_before(Scene::with_long_line(), WindowedLine::validity_end_ticks);
     a_writer_meets_a_reader(
         &["Published", "Calibrating", "help", "expiry"],
         scene,

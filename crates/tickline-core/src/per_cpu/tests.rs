@@ -269,7 +269,7 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
     let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.ns_at(ticks))));
-    let line = Snapshot {
+    let line = WindowedLine {
         state: next,
         start_ticks: ticks,
         window_ticks: 1 << 20,

@@ -20,7 +20,12 @@ use super::{CHEAP, above, config, number, signed_number};
 fn check_correction(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) -> Correction {
     let correction = correction_to(&old.line, at_ticks, target, window_ticks);
     let ours = old.exact_at(at_ticks) >> 16;
-    let theirs = carried(target.ticks, &units(target.ns), target.slope, at_ticks);
+    let theirs = carried(
+        target.ticks,
+        &units(target.reference_fixed),
+        target.slope,
+        at_ticks,
+    );
     let window = wide(window_ticks.max(1));
     let story = || format!("{old:?} at {at_ticks} to {target:?} in {window_ticks}: {correction:?}");
     let rate = target.slope.bits;
@@ -79,8 +84,8 @@ fn least_b(next: &Oracle, points: &[(u64, BigInt)]) -> Option<i64> {
     (&most - least < wide(1_u64 << 62)).then(|| wrapped_i64(&most))
 }
 
-fn is_exact(ns: FixedNs) -> bool {
-    i64::try_from(floor_ns(&units(ns))).is_ok()
+fn is_exact(time: FixedNs) -> bool {
+    i64::try_from(floor_ns(&units(time))).is_ok()
 }
 
 /// Whether `ticks << SHIFT` does not wrap between two ticks.
@@ -167,7 +172,7 @@ fn meeting() -> impl Strategy<Value = (Oracle, u64, Target)> {
                 let ticks = at.wrapping_sub(age);
                 Target {
                     ticks,
-                    ns: above(old.line.fixed_at(ticks), i128::from(ahead) << shift),
+                    reference_fixed: above(old.line.fixed_at(ticks), i128::from(ahead) << shift),
                     slope,
                 }
             });

@@ -75,7 +75,7 @@ proptest! {
                 lower: Point { ticks: lower_ticks, ns: lower_ns },
             });
             let before = history.samples().len();
-            let FitResult { slopes: fit, dropped } = history.fit();
+            let FitResult { fit, dropped } = history.fit();
             assert_eq!(history.samples().len() + dropped, before);
             assert!(fit.is_some() || history.samples().len() < 2, "{history:?}");
             if let Some(fit) = fit {

@@ -1,6 +1,6 @@
 //! Properties of the state.
 
-use crate::cell::Snapshot;
+use crate::cell::WindowedLine;
 use crate::line::Slope;
 use crate::state::{LineState, Phase, SHIFT, has_atomics};
 use crate::units::FRACTION_BITS;
@@ -22,7 +22,7 @@ const TAG_MASK: u64 = 0xffff;
 /// A state, and the `m` that its line has by this layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Oracle {
-    pub(super) line: Snapshot,
+    pub(super) line: WindowedLine,
     m: u64,
 }
 
@@ -39,7 +39,7 @@ impl Oracle {
         for _ in 0..unbarred {
             state = state.barred().unbarred();
         }
-        let line = Snapshot {
+        let line = WindowedLine {
             state,
             start_ticks: 0,
             window_ticks: 0,
@@ -70,7 +70,7 @@ impl Oracle {
         } else {
             FAST_PATH | NO_UNIX
         };
-        let line = Snapshot {
+        let line = WindowedLine {
             state: next?,
             ..self.line
         };
@@ -88,7 +88,7 @@ impl Oracle {
 
     pub(super) fn with_b(self, b: i64) -> Self {
         Self {
-            line: Snapshot {
+            line: WindowedLine {
                 state: self.line.state.with_b(b),
                 ..self.line
             },

@@ -51,7 +51,7 @@
 //! | The reference plus the lead of the line, as the mark after one suspend | a thread can't tell one suspend from two: readings stepped back by 299 ms in the test |
 
 use super::Readings;
-use crate::cell::{Evidence, Snapshot, StateCell};
+use crate::cell::{Evidence, StateCell, WindowedLine};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::primitive::Ordering;
@@ -103,13 +103,13 @@ fn vouched_ticks(evidence: &Evidence, slowest: Slope, reference_ns: i64) -> u64 
 
 /// The largest number of ticks by which a reader's read of the counter may follow its second load
 /// of the state.
-fn margin_ticks(line: &Snapshot) -> u64 {
+fn margin_ticks(line: &WindowedLine) -> u64 {
     line.slope().ticks_in_ceil(MEETING_MARGIN_NS)
 }
 
 /// The last use of the line by any reading, ticks from the line's start, if `ticks` was read after
 /// the state that ended the line.
-fn last_used_ticks_into(line: &Snapshot, ticks: u64) -> u64 {
+fn last_used_ticks_into(line: &WindowedLine, ticks: u64) -> u64 {
     let ticks_into = ticks.wrapping_sub(line.start_ticks);
     ticks_into
         .saturating_add(margin_ticks(line))
@@ -118,7 +118,12 @@ fn last_used_ticks_into(line: &Snapshot, ticks: u64) -> u64 {
 
 /// The furthest that the counter can have come by `reference_ns`, ticks from the line's start, if
 /// there was no suspend since the point `since`.
-fn reachable_ticks_into(line: &Snapshot, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reachable_ticks_into(
+    line: &WindowedLine,
+    since: Point,
+    slowest: Slope,
+    reference_ns: i64,
+) -> u64 {
     // Some references return old values, which are late by microseconds.
     let late_ns = SUSPENDED_BOUND_NS
         .saturating_mul(2)
@@ -158,7 +163,12 @@ impl<S: StateCell> Readings<S> {
     /// - The line's window has passed, and the reference does not vouch for `ticks` (rule 12).
     ///
     /// Asks the reference only past the window.
-    pub(crate) fn may_use(&self, line: &Snapshot, ticks: u64, reference: &impl Reference) -> bool {
+    pub(crate) fn may_use(
+        &self,
+        line: &WindowedLine,
+        ticks: u64,
+        reference: &impl Reference,
+    ) -> bool {
         let ticks_into = ticks.wrapping_sub(line.start_ticks);
         if ticks_into < line.window_ticks {
             return true;
@@ -180,7 +190,7 @@ impl<S: StateCell> Readings<S> {
     }
 
     /// The line's evidence, and the slope of its lower bound.
-    fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
+    fn evidence(&self, line: &WindowedLine) -> (Evidence, Slope) {
         let slot = self.cell.slot(line.state);
         (slot.evidence(), slot.bounds().lower.slope)
     }
@@ -192,7 +202,7 @@ impl<S: StateCell> Readings<S> {
     /// one.
     pub(super) fn high_water_ns(
         &self,
-        line: &Snapshot,
+        line: &WindowedLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,

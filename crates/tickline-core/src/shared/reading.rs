@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) the current CPU's counter.
 
 use super::{Event, Readings};
-use crate::cell::{Bounds, RangeNs, Snapshot, StateCell, Window};
+use crate::cell::{Bounds, RangeNs, StateCell, Window, WindowedLine};
 use crate::counter::Counter;
 use crate::reference::Reference;
 use crate::state::{LineState, Phase, in_register};
@@ -27,11 +27,12 @@ const REPLACING_LOADS: u32 = 1_000;
 const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACING_NS);
 
 /// The number of loads of the state, with a [`spin_loop`](core::hint::spin_loop) after each, after
-/// which a reader that finds a first publication helps. They take 10 us or more: about 100 us where
-/// `PAUSE` takes 140 cycles, as on Skylake (Intel 64 and IA-32 Architectures Optimization Reference
-/// Manual, "Pause Latency in Skylake Client Microarchitecture"). The writer asks the reference
-/// meanwhile, which may take 2 us (`acpi_pm`). The reader must not read the counter to measure the
-/// time, because the clock has no line yet.
+/// which a reader that finds a first publication helps. They take 10 us or more. Where `PAUSE`
+/// takes 140 cycles, as on Skylake (Intel 64 and IA-32 Architectures Optimization Reference Manual,
+/// "Pause Latency in Skylake Client Microarchitecture"), they take 280,000 cycles: 100 us at 2.8
+/// GHz, 140 us at 2 GHz. `docs/guarantees.md` of `tickline` promises about 150 us. The writer asks
+/// the reference meanwhile, which may take 2 us (`acpi_pm`). The reader must not read the counter
+/// to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
 /// The source of a reading. A third one would be a breaking change: a reading has no other.
@@ -90,7 +91,7 @@ pub struct SlowReading {
 
 impl SlowReading {
     /// A reading of a line that is valid at `ticks`.
-    fn by_line(line: &Snapshot, ticks: u64) -> Self {
+    fn by_line(line: &WindowedLine, ticks: u64) -> Self {
         let ns = line.ns_at(ticks);
         let window_end_ns = line.ns_at(line.window_end_ticks());
         let overdue_ns = u64::try_from(ns.saturating_sub(window_end_ns)).unwrap_or(0);
@@ -336,7 +337,7 @@ impl<S: StateCell> Readings<S> {
     ) -> SlowReading {
         let mut wait = WaitForWriter::default();
         loop {
-            let unfinished = |line: &Snapshot| {
+            let unfinished = |line: &WindowedLine| {
                 if !wait.count_and_keep_waiting(line, counter)
                     && self.help(line, counter, reference)
                 {
@@ -364,7 +365,7 @@ impl<S: StateCell> Readings<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&Snapshot),
+        unfinished: impl FnOnce(&WindowedLine),
     ) -> Option<SlowReading> {
         let snapshot = self.cell.snapshot();
         let state = snapshot.state;
@@ -411,7 +412,7 @@ struct WaitForWriter {
 
 impl WaitForWriter {
     /// Rule 3: counts a load of the state in `snapshot`. Returns whether to go on waiting for it.
-    fn count_and_keep_waiting(&mut self, snapshot: &Snapshot, counter: &impl Counter) -> bool {
+    fn count_and_keep_waiting(&mut self, snapshot: &WindowedLine, counter: &impl Counter) -> bool {
         let is_first = snapshot.state.phase() == Phase::FirstPublication;
         if snapshot.state != self.state {
             // A line that is being replaced was published before, so the counter may be read.
@@ -446,28 +447,32 @@ mod tests {
     const BEGIN_TICKS: u64 = 1 << 40;
 
     /// A state whose line is being replaced.
-    fn replacing() -> Snapshot {
+    fn replacing() -> WindowedLine {
         let (_, clock, _) = steady_clock();
         clock.swap_to(LineState::replacing);
         clock.cell().snapshot()
     }
 
     /// A state whose first line is being published.
-    fn first_publication() -> Snapshot {
+    fn first_publication() -> WindowedLine {
         let (_, clock, _) = new_clock();
         clock.swap_to(LineState::first_publication);
         clock.cell().snapshot()
     }
 
     /// Whether a reader that has found `state` still waits after `waited_ticks`.
-    fn waits_after(state: &Snapshot, waited_ticks: u64) -> bool {
+    fn waits_after(state: &WindowedLine, waited_ticks: u64) -> bool {
         let mut wait = WaitForWriter::default();
         assert!(wait.count_and_keep_waiting(state, &FnClock(|| BEGIN_TICKS)));
         wait.count_and_keep_waiting(state, &FnClock(|| BEGIN_TICKS + waited_ticks))
     }
 
     /// The number of loads of this line's state after which a reader waits no longer.
-    fn loads_until_help(wait: &mut WaitForWriter, line: &Snapshot, counter: &impl Counter) -> u32 {
+    fn loads_until_help(
+        wait: &mut WaitForWriter,
+        line: &WindowedLine,
+        counter: &impl Counter,
+    ) -> u32 {
         let mut loads = 0;
         while loads < 10_000 && wait.count_and_keep_waiting(line, counter) {
             loads += 1;

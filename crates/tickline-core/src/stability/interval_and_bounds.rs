@@ -20,9 +20,9 @@ const NARROW_PPB: u64 = 10;
 const MIN_GROWTH_NS: u64 = 20;
 
 impl StabilityMonitor {
-    /// The time for which the next line is good, ns: half of the time for which the monitor has
-    /// watched the reference. It ends before the uncertainty of the slope could grow to twice the
-    /// newest sample's width.
+    /// The time for which the next line is good, ns: half of the time for which the reference
+    /// counts as watched (`since_ticks`). It ends before the uncertainty of the slope could grow to
+    /// twice the newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else {
             return 0;

@@ -207,7 +207,9 @@ fn end_of_wait(
         return Some(Ok(rate));
     }
     if let ClockState::Fallback(reason) = state {
-        let may_open = is_temporary(reason, probes);
+        // With minimal probes a clock compares no counters.
+        let may_open =
+            reason.is_temporary() && (reason != Reason::Untested || probes == Probes::Full);
         if may_open && is_over {
             return Some(Err(Error::still_closed(reason, limit)));
         }
@@ -222,16 +224,6 @@ fn end_of_wait(
         );
         Err(Error::new(ErrorKind::NotReady, message))
     })
-}
-
-/// Whether a gate that is closed for this reason may open by itself within seconds. With minimal
-/// probes a clock compares no counters.
-fn is_temporary(reason: Reason, probes: Probes) -> bool {
-    match reason {
-        Reason::Untested => probes == Probes::Full,
-        Reason::KernelUndecided | Reason::SamplesTooOld | Reason::NoLine => true,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

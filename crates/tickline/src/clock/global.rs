@@ -14,8 +14,7 @@ use core::time::Duration;
 
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::engine::{Engine, GLOBAL};
-use crate::environment::EnvironmentSwitch;
+use crate::engine::{Engine, GLOBAL, obey_environment};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Settings;
 use crate::sys::{self, Releases};
@@ -198,7 +197,7 @@ impl ClockGuard {
         };
         // First, because the token of a process may be a system call.
         GLOBAL.restrict_probes(settings.probes);
-        _ = EnvironmentSwitch::read(GLOBAL.probes()); // a judgement may not wait for `set_var`
+        obey_environment(GLOBAL.probes()); // a judgement may not wait for `set_var`
         let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) =

@@ -135,14 +135,9 @@ impl Status {
             // has been so for more than a second.
             ClockState::Fallback(Reason::DriverStopped) => true,
             ClockState::Fallback(reason) => {
-                let may_go_away = match reason {
-                    Reason::Untested => {
-                        self.driver == Some(Driver::Thread) && probes == Probes::Full
-                    }
-                    Reason::KernelUndecided | Reason::SamplesTooOld | Reason::NoLine => true,
-                    _ => false,
-                };
-                self.is_judged && !may_go_away
+                let compares = self.driver == Some(Driver::Thread) && probes == Probes::Full;
+                let is_final = !reason.is_temporary() || (reason == Reason::Untested && !compares);
+                self.is_judged && is_final
             }
             ClockState::Fast
             | ClockState::Disrupted

@@ -21,14 +21,19 @@ impl Engine {
             return self.iterate(Cadence::Scheduled);
         };
         self.clock.set_line_kind(LineKind::PerCpu);
-        let permit = match self.ask() {
-            Next::CalibrateCpus(permit) => permit,
-            Next::NoIteration(obstacle) => return Err(self.record_obstacle(obstacle)),
-            // Another thread has changed the kind of lines.
-            _ => return Err(self.record_obstacle(Obstacle::Unjudged)),
+        let next = self.ask();
+        let obstacle = match next {
+            Next::CalibrateCpus(permit) => {
+                self.end_refusals();
+                return Ok(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep));
+            }
+            Next::NoIteration(obstacle) => obstacle,
+            // `Iterate`: another thread has changed the kind of lines. The others do not come here:
+            // `ask` settles each ticket, and a rest follows only an iteration.
+            Next::Iterate(_) | Next::Judge(_) | Next::Rest(_) => Obstacle::Unjudged,
         };
-        self.end_refusals();
-        Ok(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
+        self.record_obstacle(obstacle);
+        Err(obstacle)
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

@@ -8,9 +8,9 @@ use tickline_core::reference::Reference;
 use tickline_core::shared::SlowReading;
 use tickline_core::try_lock::LockGuard;
 
-use super::{Engine, NEVER};
+use super::Engine;
 use crate::settings::Driver;
-use crate::sys::reference::OsClock;
+use crate::sys::reference::{NEVER_NS, OsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
@@ -77,17 +77,25 @@ impl Engine {
         let _errno = sys::PreserveErrno::new();
         let mut next = self.ask();
         loop {
-            next = match (next, COUNTER) {
-                (Next::Iterate(permit), Some(counter)) => {
-                    self.end_refusals();
-                    let os_clock = self.probed_os_clock();
-                    permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
-                }
-                (Next::Rest(iteration), _) => return Ok(iteration.next_in_ns),
-                (Next::NoIteration(obstacle), _) => return Err(self.record_obstacle(obstacle)),
-                // Another thread has changed the kind of lines.
-                (_, _) => return Err(self.record_obstacle(Obstacle::Unjudged)),
+            let obstacle = match next {
+                Next::Iterate(permit) => match COUNTER {
+                    Some(counter) => {
+                        self.end_refusals();
+                        let os_clock = self.probed_os_clock();
+                        next = permit.iterate(self.interval_ns(), cadence, &counter, &os_clock);
+                        continue;
+                    }
+                    // Does not happen: without a counter a gate is closed.
+                    None => Obstacle::Unjudged,
+                },
+                Next::Rest(iteration) => return Ok(iteration.next_in_ns),
+                Next::NoIteration(obstacle) => obstacle,
+                // `CalibrateCpus`: another thread has changed the kind of lines. `Judge` does not
+                // come here: `ask` settles each ticket.
+                Next::CalibrateCpus(_) | Next::Judge(_) => Obstacle::Unjudged,
             };
+            self.record_obstacle(obstacle);
+            return Err(obstacle);
         }
     }
 
@@ -106,14 +114,12 @@ impl Engine {
             .try_lock(sys::lock_token(), Collector::discard_facts)
     }
 
-    /// Records that a driver runs no iteration of its kind of line, and returns the obstacle. A
-    /// closed gate is no refusal.
-    pub(super) fn record_obstacle(&self, obstacle: Obstacle) -> Obstacle {
+    /// Records that a driver runs no iteration of its kind of line. A closed gate is no refusal.
+    pub(super) fn record_obstacle(&self, obstacle: Obstacle) {
         match obstacle {
             Obstacle::GateClosed => self.end_refusals(),
             _ => self.record_refusal(),
         }
-        obstacle
     }
 
     /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
@@ -121,7 +127,7 @@ impl Engine {
     pub(super) fn record_refusal(&self) {
         // ORDERING: Relaxed for both, for display. The load comes first: a store each time would
         // take the cache line from readers.
-        if self.refused_since_ns.load(Ordering::Relaxed) == NEVER {
+        if self.refused_since_ns.load(Ordering::Relaxed) == NEVER_NS {
             self.refused_since_ns
                 .store(OsClock.monotonic_ns(), Ordering::Relaxed);
         }
@@ -130,8 +136,8 @@ impl Engine {
     /// Ends a row of refusals: a driver has got what it needs.
     pub(super) fn end_refusals(&self) {
         // ORDERING: Relaxed for both, as in `record_refusal`.
-        if self.refused_since_ns.load(Ordering::Relaxed) != NEVER {
-            self.refused_since_ns.store(NEVER, Ordering::Relaxed);
+        if self.refused_since_ns.load(Ordering::Relaxed) != NEVER_NS {
+            self.refused_since_ns.store(NEVER_NS, Ordering::Relaxed);
         }
     }
 
@@ -139,7 +145,7 @@ impl Engine {
     pub(super) fn has_stopped_driver(&self) -> bool {
         // ORDERING: Relaxed, for display.
         let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
-        since_ns != NEVER
+        since_ns != NEVER_NS
             && OsClock.monotonic_ns().saturating_sub(since_ns) > STOPPED_AFTER_NS
             && (self.clock.is_locked() || self.collector.is_locked())
     }
@@ -186,7 +192,7 @@ mod tests {
     /// that was just inside the lock counted as stopped.
     #[test]
     fn a_reader_that_runs_a_task_is_refused_no_longer() {
-        assert_eq!(refused_since_after_a_task(false), NEVER);
+        assert_eq!(refused_since_after_a_task(false), NEVER_NS);
     }
 
     /// Readers run their tasks beside it.
@@ -203,7 +209,7 @@ mod tests {
         engine.refused_since_ns.store(1, Ordering::Relaxed);
         let iterated = engine.iterate(Cadence::Scheduled);
         assert_eq!(iterated, Err(Obstacle::GateClosed));
-        assert_eq!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
+        assert_eq!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER_NS);
     }
 
     #[test]
@@ -213,7 +219,7 @@ mod tests {
         let iterated = engine.iterate(Cadence::Scheduled);
         assert_eq!(iterated, Err(Obstacle::LockHeld));
         // ORDERING: Relaxed, on one thread.
-        assert_ne!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
+        assert_ne!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER_NS);
     }
 
     /// The text is core's, and the limit is this file's.

@@ -30,6 +30,11 @@ use crate::trust::{compare, facts};
 /// The bit of a recorded verdict that says: the reason is a warning, and the gate is open.
 const WARNING: u8 = 1 << 7;
 
+const _: () = assert!(
+    Reason::ALL.len() < WARNING as usize,
+    "the number of a reason would be taken for a warning"
+);
+
 /// The time after which the cost of a slow counter is measured again, ns.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 

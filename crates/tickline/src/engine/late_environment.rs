@@ -4,6 +4,23 @@ use super::GLOBAL;
 use crate::environment::{EnvironmentSwitch, ReadEnvironment, read_environment};
 use crate::settings::Probes;
 
+/// Reads the variable, unless it was read before, and returns its value. If the variable is `off`,
+/// and the global clock had not been able to read it, that clock ends its line and judges its gates
+/// again. Not for signal handlers.
+pub(crate) fn obey_environment(probes: Probes) -> EnvironmentSwitch {
+    match read_environment(probes) {
+        ReadEnvironment::Before(switch) => switch,
+        ReadEnvironment::Now(switch) => {
+            if switch == EnvironmentSwitch::Off {
+                GLOBAL.request_judgement();
+            }
+            switch
+        }
+    }
+}
+
+// Here and not in `environment.rs`, which the engine imports, and which would then import the
+// engine.
 impl EnvironmentSwitch {
     /// Reads the variable, unless it was read before, and returns the value at the start of the
     /// process. For a [`Backend`](crate::backend::Backend) that reads the counter, which
@@ -19,14 +36,6 @@ impl EnvironmentSwitch {
     /// ```
     #[must_use]
     pub fn read(probes: Probes) -> Self {
-        match read_environment(probes) {
-            ReadEnvironment::Before(switch) => switch,
-            ReadEnvironment::Now(switch) => {
-                if switch == Self::Off {
-                    GLOBAL.request_judgement();
-                }
-                switch
-            }
-        }
+        obey_environment(probes)
     }
 }

@@ -24,7 +24,8 @@ use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;
 
-/// A monotonic time by the slow path.
+/// A monotonic time by the slow path. Not a [`SlowReading`], which only core can make: some of
+/// these times are the OS clock's without a line, or come from a CPU's line by its fast path.
 struct SlowTime {
     time: Instant,
     /// The OS clock's time then, if `time` comes from it; else `time` comes from a line.
@@ -152,24 +153,28 @@ impl Engine {
     /// Unix time by the common line while it is valid, or by the OS clock. Unix time has no
     /// high-water mark, so if it comes from the OS, the monotonic clock need not be read.
     fn unix_by_common_line(&self) -> UnixTime {
-        match self.clock.stage() {
-            Stage::Closed | Stage::Disabled => os_unix_now(),
-            Stage::Open if self.os_serves_unix() => os_unix_now(),
-            stage @ (Stage::Unjudged | Stage::Open | Stage::Waiting) => self
-                .unix_by_os_while_waiting(stage)
-                .or_else(|| self.unix_by_valid_line())
-                .unwrap_or_else(os_unix_now),
+        let stage = self.clock.stage();
+        if stage == Stage::Open && self.os_serves_unix() {
+            return os_unix_now();
         }
+        self.unix_by_closed_gate(stage)
+            .or_else(|| self.unix_by_valid_line())
+            .unwrap_or_else(os_unix_now)
     }
 
-    /// The OS clock's Unix time, if it serves Unix time while readers must judge the gates again
-    /// when that is due. `None` at a time at which they may: a judgement needs the monotonic clock.
-    fn unix_by_os_while_waiting(&self, stage: Stage) -> Option<UnixTime> {
-        if stage != Stage::Waiting || !self.os_serves_unix() {
-            return None;
+    /// The OS clock's Unix time, if a gate is closed, and the reading needs no monotonic time
+    /// besides: there is no iteration to run, and no judgement.
+    #[inline(always)]
+    fn unix_by_closed_gate(&self, stage: Stage) -> Option<UnixTime> {
+        match stage {
+            Stage::Closed | Stage::Disabled => Some(os_unix_now()),
+            // Readers judge the gates again when that is due, which the monotonic clock says.
+            Stage::Waiting if self.os_serves_unix() => {
+                let unix_ns = OsClock.unix_ns();
+                (!reader_may_judge_at(unix_ns)).then(|| UnixTime::saturating_from_nanos(unix_ns))
+            }
+            Stage::Unjudged | Stage::Open | Stage::Waiting => None,
         }
-        let unix_ns = OsClock.unix_ns();
-        (!reader_may_judge_at(unix_ns)).then(|| UnixTime::saturating_from_nanos(unix_ns))
     }
 
     /// Unix time by the common line, if that is valid, perhaps after an iteration as a reader.
@@ -233,12 +238,7 @@ impl Engine {
         if let Some(bounded) = self.read_ordered_bounded_by_this_cpu() {
             return Reading::<UnixTime>::from_bounded(&bounded);
         }
-        let os_time = match self.clock.stage() {
-            // A closed gate leaves no iteration to run, so Unix time needs no monotonic one.
-            Stage::Closed | Stage::Disabled => Some(os_unix_now()),
-            stage => self.unix_by_os_while_waiting(stage),
-        };
-        if let Some(os_time) = os_time {
+        if let Some(os_time) = self.unix_by_closed_gate(self.clock.stage()) {
             return Reading::from_os_reading(os_time, os_time);
         }
         let monotonic = self.monotonic_without_backend(CpuLines::read_ordered_ns);
@@ -256,8 +256,8 @@ impl Engine {
         self.cpu_lines().and_then(CpuLines::read_ordered_bounded)
     }
 
-    /// A reading after the slow path has returned `monotonic`, by the line that has served it, which
-    /// it may have published; `None` if the OS clock has served it.
+    /// A reading after the slow path has returned `monotonic`, by the line that has served it,
+    /// which it may have published; `None` if the OS clock has served it.
     fn read_ordered_bounded_after(&self, monotonic: &SlowTime) -> Option<BoundedReading> {
         if monotonic.os_time.is_some() {
             return None;

@@ -63,7 +63,7 @@ fn an_iteration_ends_a_row_of_refusals() {
     if engine.iterate(Cadence::Scheduled).is_err() {
         return skip("readings don't use the counter here");
     }
-    assert_eq!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
+    assert_eq!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER_NS);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_reader_without_a_counter_judges_the_gates_once() {
     let refusals = || engine.refused_since_ns.load(Ordering::Relaxed);
     let _held = engine.clock.lock(sys::lock_token());
     engine.judge_without_counter();
-    assert_eq!(refusals(), NEVER, "nothing was asked for");
+    assert_eq!(refusals(), NEVER_NS, "nothing was asked for");
 }
 
 /// A machine whose reference takes `read_ns` for each reading, and whose counter ticks once in

@@ -9,7 +9,7 @@ use tickline_core::per_cpu::{CpuControl, CpuIteration, Pass, Stay};
 use tickline_core::reference::Reference;
 
 use super::{CpuLines, FALLBACK_AFTER_NS};
-use crate::sys::reference::OsClock;
+use crate::sys::reference::{NEVER_NS, OsClock};
 use crate::sys::{AffinityGuard, CpuMask, StoppableSleep, WakeCause};
 
 /// The control loops of the CPUs that the thread calibrates.
@@ -69,7 +69,9 @@ impl CpuCalibrations {
                 if kept_until_ns.is_none_or(|until_ns| until_ns <= OsClock.monotonic_ns()) {
                     *control = None;
                     // ORDERING: Relaxed, for display.
-                    record.calibrated_since_ns.store(0, Ordering::Relaxed);
+                    record
+                        .calibrated_since_ns
+                        .store(NEVER_NS, Ordering::Relaxed);
                 }
                 continue;
             }

@@ -20,6 +20,9 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
+/// The time of something that has not happened, by the OS clock, ns.
+pub(crate) const NEVER_NS: i64 = i64::MIN;
+
 /// The clocks of the OS, as tickline reads them: `CLOCK_MONOTONIC`, Unix time, the kernel's
 /// steering and the time suspended, by the trait `tickline_core::reference::Reference`.
 ///

@@ -70,8 +70,9 @@ fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
 /// Its token has the process's number, not that of `lock_token`: a comparison takes up to seconds,
 /// and a child that is forked meanwhile must always be able to take the lock over.
 fn comparison_lock() -> Option<LockGuard<'static, ()>> {
-    // SAFETY: the lock protects no data. 1. Two processes in this memory may both hold it. 2. and
-    // 3. So may a child and the guard that it has from its parent.
+    // SAFETY: the lock protects no data, so two threads may hold it at once. The processes that
+    // share this memory need no common number. A forked child may take the lock besides a guard
+    // that it has from its parent, also if a signal handler has forked, and returns in the child.
     let token = unsafe { LockToken::new(sys::process_number()) };
     COMPARISON_LOCK.try_lock(sys::naming_this_thread(token), |()| ())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{LineCell, NextLine, Snapshot, StateCell};
+use tickline_core::cell::{LineCell, NextLine, StateCell, WindowedLine};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
 use tickline_core::driver::DrivenClock;
@@ -153,7 +153,7 @@ fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
 
 /// A clock with an interval of 10 ms, and its status by these costs: see
 /// [`judged`](CostedEngine::judged).
-fn judged_by(costs: CostsNs) -> Option<(CostedEngine, Status)> {
+fn engine_judged_by(costs: CostsNs) -> Option<(CostedEngine, Status)> {
     let engine = CostedEngine::new(Driver::Manual, costs);
     engine.apply(&Settings {
         interval: Duration::from_millis(10),
@@ -163,9 +163,9 @@ fn judged_by(costs: CostsNs) -> Option<(CostedEngine, Status)> {
     Some((engine, status))
 }
 
-/// Does the same as [`judged_by`], by these costs one after the other.
-fn judged_by_both(first: CostsNs, second: CostsNs) -> Option<(CostedEngine, Status)> {
-    let (engine, _) = judged_by(first)?;
+/// Does the same as [`engine_judged_by`], by these costs one after the other.
+fn engine_judged_by_both(first: CostsNs, second: CostsNs) -> Option<(CostedEngine, Status)> {
+    let (engine, _) = engine_judged_by(first)?;
     let status = engine.judged_by(second)?;
     Some((engine, status))
 }
@@ -175,7 +175,7 @@ const SLOW_FOR_UNIX_TIME: Option<Reason> = Some(Reason::SlowForUnixTime);
 
 #[test]
 fn the_os_serves_unix_time_that_it_reads_faster() {
-    let Some((engine, status)) = judged_by(UNIX_BY_OS) else {
+    let Some((engine, status)) = engine_judged_by(UNIX_BY_OS) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
@@ -186,7 +186,7 @@ fn the_os_serves_unix_time_that_it_reads_faster() {
 
 #[test]
 fn the_line_serves_readings_with_bounds_while_the_os_serves_unix_time() {
-    let Some((engine, _)) = judged_by(UNIX_BY_OS) else {
+    let Some((engine, _)) = engine_judged_by(UNIX_BY_OS) else {
         return;
     };
     let is_by_line = is_ever(&engine, || engine.read_ordered_bounded().is_some());
@@ -199,7 +199,7 @@ fn the_os_serves_unix_time_until_the_counter_is_faster_by_a_tenth() {
         counter: 35,
         ..UNIX_BY_OS
     };
-    let Some((_engine, status)) = judged_by_both(UNIX_BY_OS, not_by_a_tenth) else {
+    let Some((_engine, status)) = engine_judged_by_both(UNIX_BY_OS, not_by_a_tenth) else {
         return;
     };
     assert_eq!(status.unix_reason(), SLOW_FOR_UNIX_TIME);
@@ -207,7 +207,7 @@ fn the_os_serves_unix_time_until_the_counter_is_faster_by_a_tenth() {
 
 #[test]
 fn the_line_serves_unix_time_once_the_counter_is_faster_by_a_tenth() {
-    let Some((engine, status)) = judged_by_both(UNIX_BY_OS, ALL_BY_LINE) else {
+    let Some((engine, status)) = engine_judged_by_both(UNIX_BY_OS, ALL_BY_LINE) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
@@ -218,7 +218,7 @@ fn the_line_serves_unix_time_once_the_counter_is_faster_by_a_tenth() {
 /// The next line replaces the present one: the change takes no line from readers.
 #[test]
 fn a_line_is_replaced_when_it_begins_to_serve_unix_time() {
-    let Some((engine, before)) = judged_by(UNIX_BY_OS) else {
+    let Some((engine, before)) = engine_judged_by(UNIX_BY_OS) else {
         return;
     };
     let Some(after) = engine.judged_by(ALL_BY_LINE) else {
@@ -235,7 +235,8 @@ fn a_counter_that_is_slower_only_for_monotonic_time_serves_both_with_a_warning()
         os: 39,
         os_unix: 300,
     };
-    let Some((engine, status)) = judged_by_both(ALL_BY_LINE, slower_for_monotonic_time) else {
+    let Some((engine, status)) = engine_judged_by_both(ALL_BY_LINE, slower_for_monotonic_time)
+    else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
@@ -251,7 +252,7 @@ fn a_counter_that_is_slower_serves_no_unix_time() {
         os: 30,
         os_unix: 30,
     };
-    let Some((engine, status)) = judged_by_both(ALL_BY_LINE, slower) else {
+    let Some((engine, status)) = engine_judged_by_both(ALL_BY_LINE, slower) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
@@ -361,7 +362,7 @@ fn put_clock_ahead(cell: &LineCell, reading: BoundedReading, ahead_ns: i64) -> b
     let Some(next) = old.state.next_line(old.slope()) else {
         return false;
     };
-    let line = Snapshot {
+    let line = WindowedLine {
         state: LineState {
             b: old.state.b + ahead_ns,
             ..next
@@ -446,7 +447,7 @@ fn readers_of_only_unix_time_have_a_slow_counter_measured_again() {
 /// An engine whose line has ended, because nobody renewed it. `None`, with a message, if there is
 /// no line by the counter here.
 fn engine_with_an_ended_line() -> Option<CostedEngine> {
-    let (engine, _) = judged_by(ALL_BY_LINE)?;
+    let (engine, _) = engine_judged_by(ALL_BY_LINE)?;
     let start = std::time::Instant::now();
     while engine.read_ordered_bounded_while_valid().is_some() {
         std::thread::sleep(Duration::from_millis(10)); // the interval
