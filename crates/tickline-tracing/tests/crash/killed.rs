@@ -12,14 +12,12 @@ use tickline_tracing::trace_file::{TraceFormat, TraceSummary};
 
 use crate::files::{compressed_view, converted, growing_view, view, whole_events};
 use crate::perfetto_view::View;
-use crate::trials::{self, Test};
+use crate::trials::{self, Claim, Test};
 use crate::victim::{BOX, COMPRESSED, End, PERFETTO, TRACE, victim};
-
-type Claim = fn(&AllKilled);
 
 pub(crate) fn trials() -> Vec<Trial> {
     let waiting = &named![Test: a_few_spans_reach_the_files_while_the_program_goes_on];
-    let working = &named![Claim:
+    let working = &named![Claim<AllKilled>:
         the_events_before_the_last_are_whole,
         the_spans_in_perfettos_format_are_whole,
         the_spans_of_the_compressed_trace_are_whole,

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::files::{compressed_view, converted, converted_view, trace, view};
 use crate::perfetto_view::{Slice, View};
-use crate::trials;
+use crate::trials::{self, Claim};
 use crate::victim::{BEFORE_FORK, BOX, CHILD, COMPRESSED, End, PANIC, PERFETTO, TRACE, victim};
 
 /// A program that has ended in this way, and its files.
@@ -49,11 +49,9 @@ const ENDS: [(&str, End); 7] = [
     ("fork", End::Fork),
 ];
 
-type Claim = fn(&Ended);
+type Claims = &'static [(&'static str, Claim<Ended>)];
 
-type Claims = &'static [(&'static str, Claim)];
-
-const OF_EACH_END: Claims = &named![Claim:
+const OF_EACH_END: Claims = &named![Claim<Ended>:
     the_program_ends_as_it_should,
     only_the_owner_may_read_the_box,
     the_box_has_the_last_moment,
@@ -65,14 +63,14 @@ const OF_EACH_END: Claims = &named![Claim:
     the_box_has_the_number_of_its_process,
 ];
 
-const OF_TRACES: Claims = &named![Claim:
+const OF_TRACES: Claims = &named![Claim<Ended>:
     the_trace_has_the_last_moment,
     the_trace_in_perfettos_format_has_the_last_moment,
     the_compressed_trace_has_the_last_moment,
     the_traces_have_a_panic_if_there_was_one,
 ];
 
-const OF_PANICS: Claims = &named![Claim:
+const OF_PANICS: Claims = &named![Claim<Ended>:
     the_trace_of_a_panic_has_the_last_moment,
     the_last_event_of_a_panics_trace_is_the_panic,
     a_panic_is_on_the_track_of_its_thread,
@@ -81,12 +79,12 @@ const OF_PANICS: Claims = &named![Claim:
 ];
 
 const OF_A_PANIC_THAT_ABORTS: Claims =
-    &named![Claim: both_panics_say_where_the_trace_of_the_first_is];
+    &named![Claim<Ended>: both_panics_say_where_the_trace_of_the_first_is];
 
-const OF_A_FORK: Claims = &named![Claim: each_process_of_a_fork_has_its_own_cpu_time];
+const OF_A_FORK: Claims = &named![Claim<Ended>: each_process_of_a_fork_has_its_own_cpu_time];
 
 /// The claims about an end.
-fn claims(way: End) -> Vec<(&'static str, Claim)> {
+fn claims(way: End) -> Vec<(&'static str, Claim<Ended>)> {
     let mut claims = OF_EACH_END.to_vec();
     // Without a signal handler and a panic hook, the trace depends on the destructors of threads,
     // which glibc and macOS run.

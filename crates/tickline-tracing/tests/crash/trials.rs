@@ -7,6 +7,9 @@ use libtest_mimic::Trial;
 /// A test that needs nothing.
 pub(crate) type Test = fn();
 
+/// A claim about what the tests share.
+pub(crate) type Claim<T> = fn(&T);
+
 /// A test for each function.
 pub(crate) fn of_functions(group: &str, tests: &[(&str, Test)]) -> Vec<Trial> {
     let trial = |&(name, test): &(&str, Test)| {
@@ -22,11 +25,11 @@ pub(crate) fn of_functions(group: &str, tests: &[(&str, Test)]) -> Vec<Trial> {
 /// is not left out. What it returns is dropped with the last test, so that its folder is removed.
 pub(crate) fn of_claims<T: Send + Sync + 'static>(
     group: &str,
-    claims: &[(&str, fn(&T))],
+    claims: &[(&str, Claim<T>)],
     make: impl FnOnce() -> T + Send + 'static,
 ) -> Vec<Trial> {
     let made = Arc::new(LazyLock::new(make));
-    let trial = |&(name, claim): &(&str, fn(&T))| {
+    let trial = |&(name, claim): &(&str, Claim<T>)| {
         let made = Arc::clone(&made);
         Trial::test(format!("{group}::{name}"), move || {
             claim(&made);
