@@ -88,6 +88,9 @@ const SKIPPED: &[&str] = &[
     // Their programs crash, and the runtimes have handlers of their own (`tests/crash/` of
     // tracing).
     "last_moment::",
+    // Its program forgets the guard of a thread that has ended: ThreadSanitizer reports the thread,
+    // AddressSanitizer the memory.
+    "a_trace_file_that_a_panic_cannot_flush_is_reported",
     // They measure stack frames, which the sanitizer enlarges.
     "readings_need_little_stack",
     "maintaining_needs_little_stack",
