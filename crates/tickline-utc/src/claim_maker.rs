@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`Moment`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
 //! | [`CounterRate`] | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments |
-//! | poll | what the thread does once in a period: it makes a request, and up to two more if a step or a slew has spoilt the first |
+//! | poll | what the thread does once in a period, and more often at first (`Polls::pause`): it makes a request, and up to two more if a step or a slew has spoilt the first |
 //! | request, [`SourceAnswer`] | one question to all sources; what the best of them says: a report, or why it has none |
 //! | [`Report`] | UTC minus `CLOCK_REALTIME` now, the rate of UTC against `CLOCK_MONOTONIC_RAW`, and which measurement of the source they rest on |
 //! | [`History`] | the measurements of the sources that are believed, and their claims |
@@ -85,10 +85,13 @@ impl ClaimMaker {
             .ask(self.rate.slopes, max_gap_ns, os, moment, kernel_clock)
     }
 
-    /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
-    /// claim goes on in two cases: this is the first request in a row without a report of the last
-    /// source or a better one, and the answers show no disruption; or it is the first one without
-    /// the cause of the source that is named as unsynchronised.
+    /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. In two cases
+    /// the last claim goes on:
+    ///
+    /// - Neither the last source nor a better one has reported. This is the first such request in a
+    ///   row, and the answers show no disruption.
+    /// - Readings fail because a source is not synchronised, and only a worse source has stated a
+    ///   cause now. This is the first such request in a row.
     pub(crate) fn publish(&mut self, answers: SourceAnswers, interval_ns: u64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);
@@ -195,14 +198,14 @@ impl ClaimMaker {
         self.rate.slopes.is_some()
     }
 
-    /// The time until the next poll of a thread whose clock has this interval, after `without_rate`
-    /// polls in a row that began without the counter's rate, or ended without the kernel's slew.
-    /// The first claims by the counter come as soon as possible, and claims get narrower as the
-    /// slew gets known. On a machine whose counter does not serve, the sources are asked a few
-    /// times more.
-    pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
+    /// The time until the next poll of a thread whose clock has this interval, after
+    /// `polls_without` polls in a row that began without the counter's rate, or ended without the
+    /// kernel's slew. The first claims by the counter come as soon as possible, and claims get
+    /// narrower as the slew gets known. On a machine whose counter does not serve, the sources are
+    /// asked a few times more.
+    pub(crate) fn pause(polls_without: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
-        match without_rate.checked_sub(1) {
+        match polls_without.checked_sub(1) {
             Some(doublings) => FIRST_PAUSE
                 .saturating_mul(1 << doublings.min(20))
                 .min(period),

@@ -98,8 +98,12 @@ impl History {
     /// measurement: `agrees` then compares the two claims. At least two requests must have seen
     /// that measurement, because the thread may have made the newest one after the clock was set,
     /// but before it learned of that. And the source must know a rate: without one, a small step
-    /// looks like a drift. A slew that is not known yet does not matter, because the next poll
-    /// follows soon.
+    /// looks like a drift.
+    ///
+    /// A slew need not be known, although a small step looks like one: by up to 501 us for each
+    /// second since the last claim. While a slew is awaited, claims are 256 ms apart at most, if
+    /// chronyd answers. If the slew counted, readings would fail until chronyd has measured again,
+    /// for up to 1,024 s, whenever the clock is set shortly after the thread's start.
     pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;
         let rates_width_ppb = report

@@ -20,7 +20,8 @@ const SLOTS: usize = 2;
 #[repr(align(64))]
 struct Slot([AtomicU64; WORDS]);
 
-/// Gives the newest claim to readers, who never wait and make no system call.
+/// Gives the newest claim to readers, who never wait. A reading by the counter makes no system
+/// call; one by `CLOCK_MONOTONIC_RAW` makes those of its clock.
 ///
 /// A reading is never made of two claims. It uses the claim that was the newest when the clock was
 /// read: a claim that was withdrawn before is not used.

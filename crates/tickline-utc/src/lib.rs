@@ -31,10 +31,12 @@
 //! error, so with them alone UTC is never known. `tickline doctor` says which source a machine has;
 //! [`limits`] says what can go wrong.
 //!
-//! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
-//! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
-//! and widens the range by the possible drift. It makes no system call. If readings of the clock
-//! don't use the counter, it reads `CLOCK_MONOTONIC_RAW` and the time suspended.
+//! [`Utc`] has a thread that asks the sources once a second, or once in each interval of the
+//! clock's control loop if that is longer. In the half second after its start, and with chronyd in
+//! that after the clock was set, it asks up to eight times. Until the next answer, [`Utc::now`]
+//! extrapolates by the counter, and widens the range by the possible drift. It makes no system
+//! call. If readings of the clock don't use the counter, it reads `CLOCK_MONOTONIC_RAW` and the
+//! time suspended.
 //!
 //! # Sources
 //!
@@ -44,7 +46,7 @@
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
-//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's, and the slew that tickline can't exclude yet |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's, and the slew that tickline can't exclude ([`limits`] says where that is much) |
 //! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`](sources::ptp4l) has the assumptions) | reading the hardware clock, the error that its driver states, and, since the last Sync, a drift of 500 ppm and what the servo may add to it |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!

@@ -106,8 +106,10 @@ struct Polls {
     resolution_ticks: Option<u64>,
     /// The last polls in a row that began without the counter's rate.
     without_rate: u32,
-    /// The last polls in a row after which the kernel's slew was awaited.
+    /// The last polls in a row after which the kernel's slew was awaited, by one measurement.
     without_slew: u32,
+    /// `CLOCK_MONOTONIC_RAW` at the poll where that measurement began, ns.
+    slew_awaited_since_ns: Option<i64>,
 }
 
 impl Polls {
@@ -129,13 +131,23 @@ impl Polls {
         self.pause(interval_ns)
     }
 
-    /// The time until the poll after this one. While the kernel's slew is awaited, the polls are 4,
-    /// 12, 28, 60, 124, 252 and 508 ms after the first one.
+    /// The time until the poll after this one. While the kernel's slew is awaited, the pauses after
+    /// the poll where its measurement began are 4, 8, 16, 32, 64, 128 and 256 ms long. A poll takes
+    /// some time itself.
+    ///
+    /// A measurement begins with chronyd's first reply, and after each event that ends one: a set
+    /// of the clock, a gap, and a poll at which the kernel does not say its rate. If chronyd
+    /// answers, the slew is known after eight polls. However often a measurement begins, no pause
+    /// is shorter than 4 ms, and only a set of the clock makes a poll come sooner. A clock that is
+    /// set each 100 ms makes five polls for each set.
     fn pause(&mut self, interval_ns: u64) -> Duration {
-        self.without_slew = if self.claim_maker.sources.chronyd.awaits_slew() {
-            self.without_slew.saturating_add(1)
-        } else {
-            0
+        let since_ns = self.claim_maker.sources.chronyd.slew_awaited_since_ns();
+        let is_same = since_ns == self.slew_awaited_since_ns;
+        self.slew_awaited_since_ns = since_ns;
+        self.without_slew = match since_ns {
+            None => 0,
+            Some(_) if is_same => self.without_slew.saturating_add(1),
+            Some(_) => 1,
         };
         let pause = |polls: u32| ClaimMaker::pause(polls, interval_ns);
         pause(self.without_rate).min(pause(self.without_slew))
@@ -241,7 +253,7 @@ pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown>
 mod tests {
     use super::*;
     use crate::claim_maker::tests::{maker_after, report_of};
-    use crate::source::chronyd::tests::maker_after_first_reply;
+    use crate::source::chronyd::tests::{maker_after_first_reply, reply_at};
 
     #[test]
     fn a_claim_ends_if_the_clock_is_set() {
@@ -257,14 +269,19 @@ mod tests {
         assert_eq!(shared.latch.read_by_raw(now), Err(UtcUnknown::Disrupted));
     }
 
+    /// Before the first pause.
+    fn polls_after_first_reply() -> Polls {
+        Polls {
+            claim_maker: maker_after_first_reply(),
+            ..Polls::default()
+        }
+    }
+
     /// Symptom: where reading the clocks takes 10 us, the claim of 12 ms after the start grew by
     /// 500 us until the next one, a second later.
     #[test]
     fn until_the_slew_is_known_the_time_from_poll_to_poll_doubles() {
-        let mut polls = Polls {
-            claim_maker: maker_after_first_reply(),
-            ..Polls::default()
-        };
+        let mut polls = polls_after_first_reply();
         let pauses_ms = [(); 9].map(|()| polls.pause(0).as_millis());
         assert_eq!(pauses_ms, [4, 8, 16, 32, 64, 128, 256, 512, 1_000]);
     }
@@ -272,13 +289,64 @@ mod tests {
     /// The rate gets lost again in a suspend, for example.
     #[test]
     fn a_rate_that_gets_lost_while_a_slew_is_long_awaited_is_measured_soon() {
-        let mut polls = Polls {
-            claim_maker: maker_after_first_reply(),
-            without_rate: 1,
-            without_slew: 100,
-            ..Polls::default()
-        };
+        let mut polls = polls_after_first_reply();
+        assert_eq!([(); 9].map(|()| polls.pause(0).as_millis())[8], 1_000);
+        polls.without_rate = 1;
         assert_eq!(polls.pause(0).as_millis(), 4);
+    }
+
+    /// The time until the poll after this one, ms, at which chronyd replies.
+    fn pause_after_reply_ms(polls: &mut Polls, ms: i64) -> i64 {
+        reply_at(&mut polls.claim_maker, ms);
+        i64::try_from(polls.pause(0).as_millis()).expect("a second at most")
+    }
+
+    /// The polls of the first 252 ms, at each of which chronyd has replied.
+    fn first_polls() -> Polls {
+        let mut polls = polls_after_first_reply();
+        assert_eq!(polls.pause(0).as_millis(), 4);
+        let pauses_ms = [4, 12, 28, 60, 124, 252].map(|ms| pause_after_reply_ms(&mut polls, ms));
+        assert_eq!(pauses_ms, [8, 16, 32, 64, 128, 256]);
+        polls
+    }
+
+    /// Symptom: after the clock was set 300 ms after the start, the next poll came 512 ms later,
+    /// and the claim grew by 256 us until then.
+    #[test]
+    fn after_the_clock_was_set_the_next_poll_comes_soon() {
+        let mut polls = first_polls();
+        polls.claim_maker.record_clock_set();
+        assert_eq!(pause_after_reply_ms(&mut polls, 300), 4);
+    }
+
+    #[test]
+    fn after_a_gap_the_next_poll_comes_soon() {
+        assert_eq!(pause_after_reply_ms(&mut first_polls(), 5_000), 4);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_each_100_ms_makes_five_polls_for_each_set() {
+        let mut polls = polls_after_first_reply();
+        for set_ms in [100, 200, 300, 400, 500, 600] {
+            polls.claim_maker.record_clock_set();
+            let mut poll_ms = set_ms;
+            let mut count = 0;
+            while poll_ms < set_ms + 100 {
+                count += 1;
+                poll_ms += pause_after_reply_ms(&mut polls, poll_ms);
+            }
+            assert_eq!(count, 5, "{set_ms}");
+        }
+    }
+
+    /// The thread would otherwise ask as fast as it can.
+    #[test]
+    fn no_pause_is_shorter_than_4_ms_although_each_poll_begins_a_measurement() {
+        let mut polls = polls_after_first_reply();
+        for ms in 1..50 {
+            polls.claim_maker.record_clock_set();
+            assert_eq!(pause_after_reply_ms(&mut polls, ms), 4, "{ms}");
+        }
     }
 
     #[test]

@@ -30,8 +30,9 @@ pub(crate) struct Report {
     pub(crate) request_ns: i64,
     /// The rates that UTC may have against `CLOCK_MONOTONIC_RAW`, ppb.
     pub(crate) rates_ppb: Interval<i64>,
-    /// The part of the width of `rates_ppb` that allows for a slew by measurement, ppb: chronyd
-    /// knows the rate of its clock, and tickline does not know the slew yet.
+    /// The part of the width of `rates_ppb` that allows for a measured slew and for the error of
+    /// its measurement, ppb. It says nothing of how well chronyd knows the rate of its clock. It is
+    /// large until the slew is known.
     pub(crate) slew_width_ppb: i64,
     /// The time for which the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,

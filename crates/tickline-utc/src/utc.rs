@@ -20,9 +20,9 @@ use crate::wait::{Pauses, UtcNotWithin};
 /// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the
 /// thread, which ends with the last of them.
 ///
-/// A reading allocates nothing, and waits only as one of the clock does. Any number of threads may
-/// share a `Utc`. A library that needs UTC takes one from its caller: a test then passes the one of
-/// a mock (`mock::MockUtc`, feature `mock`).
+/// A reading allocates nothing and never waits; one of a mock takes a lock. Any number of threads
+/// may share a `Utc`. A library that needs UTC takes one from its caller: a test then passes the
+/// one of a mock (`mock::MockUtc`, feature `mock`).
 ///
 /// ```
 /// use tickline::Clock;

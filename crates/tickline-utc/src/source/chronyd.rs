@@ -13,9 +13,10 @@
 //! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
 //! `CLOCK_REALTIME`: the rate is (1 - f) times that of the kernel's clock, as the kernel says, and
-//! as it is measured from poll to poll. A claim has the hull of these rates until chronyd has shown
-//! which one it is. Where another program steers by 100 ppm, the first rate alone would put a
-//! reading off by 100 us a second after the request. Without the hull, some of the readings that
+//! as it is measured from poll to poll. And where another program calls adjtime(3) beside a chronyd
+//! that steers, the slew is in f. A claim has the hull of these rates until chronyd has shown which
+//! one it is (`rates.rs`). Where another program steers by 100 ppm, the first rate alone would put
+//! a reading off by 100 us a second after the request. Without the hull, some of the readings that
 //! the tests simulate miss UTC, and none with it (`tests/world.rs`).
 //!
 //! # Who answers
@@ -257,10 +258,10 @@ impl ChronydSource {
         }
     }
 
-    /// Whether claims get narrower once the slew of the kernel's clock has been measured for
-    /// longer.
-    pub(crate) fn awaits_slew(&self) -> bool {
-        self.steering.as_ref().is_some_and(Steering::awaits_slew)
+    /// If claims get narrower once the slew of the kernel's clock has been measured for longer:
+    /// `CLOCK_MONOTONIC_RAW` at the poll where the measurement began, ns.
+    pub(crate) fn slew_awaited_since_ns(&self) -> Option<i64> {
+        self.steering.as_ref()?.slew_awaited_since_ns()
     }
 
     /// The report in a state that was asked for between two moments, when `kernel` was how the

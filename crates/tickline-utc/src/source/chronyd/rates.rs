@@ -5,26 +5,35 @@
 //!
 //! | chronyd | the rate of UTC against `CLOCK_MONOTONIC_RAW` |
 //! |---|---|
-//! | steers the kernel's clock | 1 - f, where f is the frequency; the kernel's rate is that too, plus a slew |
+//! | steers the kernel's clock | 1 - f, where f is the frequency; the kernel's rate is that too, plus that by which chronyd slews |
+//! | steers it, and another program slews it by adjtime(3) | 1 - f + s: chronyd has measured the kernel's clock with the slew s, so s is in f |
 //! | has the option `-x`, and another program steers (`sys_null.c`) | (1 - f) times the kernel's rate: f is relative to `CLOCK_REALTIME` |
 //! | compensates for the temperature (`tempcomp`) | the kernel's rate: the reply leaves the compensation out |
 //!
-//! The kernel's rate includes what adjtime(3) may slew beside the steering: up to 500 ppm, in the
-//! direction of what is left, until a request after the last one at which something was left. A
-//! slew of which nothing is left at any request is measured (`slew.rs`).
+//! The slew s is part of the kernel's rate in each row. adjtime(3) slews by up to 500 ppm, in the
+//! direction of what is left, and may go on for [`ADJTIME_LASTS_NS`] after the last request at
+//! which something was left. A slew of which nothing is left at any request is measured
+//! (`slew.rs`).
 //!
 //! With the kernel's parameter `ntp_tick_adj`, the kernel's rate is higher by that parameter than
 //! adjtimex(2) says, and so is 1 - f.
 //!
-//! A claim by the first row alone misses UTC where the second one holds: steered by 100 ppm, it is
-//! off by 100 us after a second. So a claim has the hull of the first two rates, until chronyd has
-//! shown that it steers. It shows this by two replies about one measurement. Between them chronyd's
-//! clock has run on at one rate, so that the rate can be measured. If that is the rate of the first
-//! row, and of the second by none of three rates of the kernel: as stated at either reply, and as
-//! measured between them, then chronyd steers, and what the kernel's rate has beyond it is a slew.
-//! That counts until chronyd may have been started anew.
+//! A claim by the first row alone misses UTC where the third one holds: steered by 100 ppm, it is
+//! off by 100 us after a second. So a claim has the hull of the first three rates, until chronyd
+//! has shown that it steers. It shows this by two replies about one measurement. Between them
+//! chronyd's clock has run on at one rate, so that the rate can be measured. If that is the rate of
+//! the first row, and of the third by none of three rates of the kernel: as stated at either reply,
+//! and as measured between them, then chronyd steers. That counts until chronyd may have been
+//! started anew.
 //!
-//! The third row's rate is in the hull wherever the kernel's rate and the reply's differ by less
+//! By the second row the measured rate is 1 - f + s. So chronyd does not show that it steers,
+//! unless s is within the error of that measurement, which is large between two polls of the first
+//! half second. So a claim then allows for each s that the measurement has left possible, in so far
+//! as a report does not allow for it in any case. A slew may also begin after chronyd has shown
+//! that it steers, and be in f from chronyd's next measurement on. So a claim then also allows for
+//! a slew that is certain by its own measurement (`slew.rs`).
+//!
+//! The fourth row's rate is in the hull wherever the kernel's rate and the reply's differ by less
 //! than the largest compensation. In a faster slew the last such difference counts. A compensation
 //! that a slew of the same size hides is not noticed.
 
@@ -33,11 +42,11 @@ use super::Tracking;
 use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::sys::KernelClock;
-use crate::unbounded::MAX_FREQUENCY_PPB;
+use crate::unbounded::{MAX_FREQUENCY_PPB, MAX_RATE_PPB};
 
 mod slew;
 
-use slew::{KernelPoll, SlewMeter};
+use slew::{KernelPoll, SlewAtPoll, SlewMeter, less_allowed, limited};
 
 /// The largest compensation for the temperature, ppb (`MAX_COMP` in chrony's `tempcomp.c`).
 const MAX_COMPENSATION_PPB: i64 = 10_000;
@@ -48,6 +57,13 @@ const RESTART_NS: i64 = 3_000_000_000;
 
 /// The rate by which adjtime(3) slews, ppb (`MAX_TICKADJ` in `kernel/time/ntp.c`).
 const ADJTIME_PPB: i64 = 500_000;
+
+/// The longest time for which adjtime(3) may slew after the last request at which something was
+/// left, ns: 2.5 s. The kernel takes the last part out of what is left when its next second begins,
+/// at most a second after the request, and slews in that second. Two seconds of a clock that is
+/// steered to be slow take longer: by [`MAX_RATE_PPB`] at most, because a faster slew makes no
+/// claim.
+const ADJTIME_LASTS_NS: i64 = 2_000_000_000_000 / (1_000 - MAX_RATE_PPB / 1_000_000);
 
 const BILLION: i128 = 1_000_000_000;
 
@@ -77,9 +93,10 @@ impl KernelSteering {
 struct Observation {
     measurement: u64,
     frequency_ppb: i64,
-    /// The rates that the kernel's clock may have by what the kernel states; `None` if it did not
-    /// say.
-    kernel_ppb: Option<Rates>,
+    /// The rate that the kernel states for its clock, ppb; `None` if it did not say.
+    stated_ppb: Option<i64>,
+    /// The slews by adjtime(3) that may go on beside that, by what was left, ppb.
+    adjtime_ppb: Rates,
     /// `CLOCK_MONOTONIC_RAW` at the reply, ns.
     raw_ns: Interval<i64>,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC_RAW`, ns.
@@ -88,11 +105,22 @@ struct Observation {
     lead_ns: Interval<i64>,
 }
 
+impl Observation {
+    /// The rates that the kernel's clock may have if it has one of these slews, ppb; `None` if the
+    /// kernel did not say its rate.
+    fn kernel_ppb(&self, slew_ppb: Rates) -> Option<Rates> {
+        let stated_ppb = Interval::at(self.stated_ppb?);
+        Some(stated_ppb.plus(self.adjtime_ppb.hull(slew_ppb)))
+    }
+}
+
 /// What the replies so far have shown of chronyd.
 #[derive(Debug, Default)]
 pub(super) struct Steering {
-    /// Whether chronyd has shown that it steers the kernel's clock.
-    steers: bool,
+    /// `None` until chronyd has shown that it steers the kernel's clock. Then the slews, ppb, that
+    /// its frequency may have in it all the same: the rate by which it has shown that, less the
+    /// rate of its reply.
+    hidden_slew_ppb: Option<Rates>,
     /// The first reply about the present measurement, and the last reply.
     first: Option<Observation>,
     last: Option<Observation>,
@@ -101,8 +129,10 @@ pub(super) struct Steering {
     compensation_ppb: i64,
     /// `ntp_tick_adj` on the kernel's command line, ppb.
     tick_adjustment_ppb: i64,
-    /// What adjtime(3) had to remove at the last reply, us.
-    adjtime_left_us: i64,
+    /// The slews by adjtime(3) in the directions of what was left, ppb, and
+    /// `CLOCK_MONOTONIC_RAW` at the last reply when something was, ns.
+    adjtime_ppb: Rates,
+    adjtime_left_ns: Option<i64>,
     slew: SlewMeter,
     /// The part of the last rates' width that allows for a slew by measurement, ppb.
     slew_width_ppb: i64,
@@ -126,55 +156,47 @@ impl Steering {
         [before, after]: [&Moment; 2],
         max_gap_ns: i64,
     ) -> Rates {
-        let kernel_ppb =
-            kernel.map(|kernel| kernel.rate_ppb.saturating_add(self.tick_adjustment_ppb));
-        let adjtime_ppb = self.adjtime_ppb(kernel.map_or(0, |kernel| kernel.adjtime_left_us));
+        let raw_ns = Interval {
+            min: before.raw_ns,
+            max: after.raw_ns.saturating_add(after.width_ns),
+        };
         let read_ns =
             |moment: &Moment| Interval::at(moment.realtime_ns.saturating_sub(moment.raw_ns));
         let ahead_ns = read_ns(before)
             .hull(read_ns(after))
             .widened_by(before.width_ns.max(after.width_ns));
         let correction_ns = Interval::around(tracking.correction_ns, tracking.rounded_ns());
+        let left_us = kernel.map_or(0, |kernel| kernel.adjtime_left_us);
         let observation = Observation {
             measurement: tracking.measurement,
             frequency_ppb: tracking.frequency_ppb,
-            kernel_ppb: kernel_ppb.map(|ppb| Interval::at(ppb).plus(adjtime_ppb)),
-            raw_ns: Interval {
-                min: before.raw_ns,
-                max: after.raw_ns.saturating_add(after.width_ns),
-            },
+            stated_ppb: kernel
+                .map(|kernel| kernel.rate_ppb.saturating_add(self.tick_adjustment_ppb)),
+            adjtime_ppb: self.adjtime_ppb(left_us, raw_ns),
+            raw_ns,
             ahead_ns,
             lead_ns: ahead_ns.plus(correction_ns),
         };
-        if kernel_ppb.is_none() {
-            // It is unknown which rates the kernel has had since the base.
-            self.slew = SlewMeter::default();
-        }
-        let slewed_ppb = kernel_ppb.map(|ppb| self.slewed_ppb(&observation, ppb, max_gap_ns));
+        let slew = self.measure_slew(&observation, max_gap_ns);
         self.observe(observation);
-        self.slew_width_ppb = if self.steers {
-            0
-        } else {
-            slewed_ppb.map_or(0, Rates::width)
-        };
-        let steered_ppb = self.if_it_steers_ppb(&observation);
-        let mut rates = Interval::at(steered_ppb);
-        if let Some(kernel_ppb) = kernel_ppb {
-            let beyond_ppb = kernel_ppb.saturating_sub(steered_ppb);
-            if beyond_ppb.saturating_abs() <= MAX_COMPENSATION_PPB {
-                self.compensation_ppb = beyond_ppb;
+        self.notice_compensation(&observation);
+        let slew_ppb = match self.hidden_slew_ppb {
+            None => slew.by_adjtime_ppb,
+            // It may have begun since, and be in chronyd's frequency.
+            Some(hidden_ppb) if slew.is_certain => {
+                less_allowed(hidden_ppb).hull(slew.by_adjtime_ppb)
             }
-            let compensated_ppb = steered_ppb.saturating_add(self.compensation_ppb);
-            rates = rates.hull(Interval::at(compensated_ppb));
-        }
-        if self.steers {
-            rates
-        } else {
-            let possible_ppb = observation
-                .kernel_ppb
-                .zip(slewed_ppb)
-                .map(|(stated_ppb, slewed_ppb)| stated_ppb.hull(slewed_ppb));
-            rates.hull(if_another_steers_ppb(possible_ppb, tracking.frequency_ppb))
+            Some(hidden_ppb) => less_allowed(hidden_ppb),
+        };
+        let rates = self.if_slewed_ppb(&observation, slew_ppb);
+        let without_slew = self.if_slewed_ppb(&observation, Interval::at(0));
+        self.slew_width_ppb = rates.width().saturating_sub(without_slew.width());
+        match (self.hidden_slew_ppb, slew.unexplained_ppb) {
+            (None, Some(kernel_ppb)) => rates.hull(if_another_steers_ppb(
+                Some(kernel_ppb),
+                tracking.frequency_ppb,
+            )),
+            _ => rates,
         }
     }
 
@@ -183,9 +205,14 @@ impl Steering {
         self.slew_width_ppb
     }
 
-    /// Whether claims get narrower once the slew has been measured for longer.
-    pub(super) fn awaits_slew(&self) -> bool {
-        !self.steers && self.slew.is_new()
+    /// If claims get narrower once the slew has been measured for longer: `CLOCK_MONOTONIC_RAW`
+    /// at the poll where the measurement began, ns.
+    pub(super) fn slew_awaited_since_ns(&self) -> Option<i64> {
+        let is_allowed = |hidden_ppb: Rates| less_allowed(hidden_ppb) == Interval::at(0);
+        if self.hidden_slew_ppb.is_some_and(is_allowed) {
+            return None;
+        }
+        self.slew.new_since_ns()
     }
 
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
@@ -193,38 +220,70 @@ impl Steering {
         self.slew.record_clock_set();
     }
 
-    /// Forgets what chronyd has shown: it does not answer, or is not synchronised, so it may have
+    /// Forgets what chronyd has shown. If it does not answer, or is not synchronised, it may have
     /// been started anew.
     pub(super) fn forget(&mut self) {
-        self.steers = false;
+        self.hidden_slew_ppb = None;
         self.first = None;
         self.last = None;
     }
 
-    /// The rates by which adjtime(3) may slew the kernel's clock now that it has `left_us` to
-    /// remove, ppb. The kernel subtracts a second's part at that second's beginning, so a slew may
-    /// go on while nothing is left.
-    fn adjtime_ppb(&mut self, left_us: i64) -> Rates {
-        let last_us = core::mem::replace(&mut self.adjtime_left_us, left_us);
-        let rate_ppb = |left_us: i64| Interval::at(left_us.signum() * ADJTIME_PPB);
-        Interval::at(0)
-            .hull(rate_ppb(left_us))
-            .hull(rate_ppb(last_us))
+    /// The rates by which adjtime(3) may slew the kernel's clock at a reply that came at `raw_ns`,
+    /// when it had `left_us` to remove, ppb.
+    fn adjtime_ppb(&mut self, left_us: i64, raw_ns: Interval<i64>) -> Rates {
+        let is_over = |left_ns: i64| raw_ns.min.saturating_sub(left_ns) > ADJTIME_LASTS_NS;
+        if self.adjtime_left_ns.is_none_or(is_over) {
+            self.adjtime_ppb = Interval::at(0);
+        }
+        if left_us != 0 {
+            let slew_ppb = Interval::at(left_us.signum() * ADJTIME_PPB);
+            self.adjtime_ppb = self.adjtime_ppb.hull(slew_ppb);
+            self.adjtime_left_ns = Some(raw_ns.max);
+        }
+        self.adjtime_ppb
     }
 
-    /// The rates that the kernel's clock may have by measurement, ppb, if the kernel states
-    /// `stated_ppb`.
-    fn slewed_ppb(&mut self, observation: &Observation, stated_ppb: i64, max_gap_ns: i64) -> Rates {
-        let stated_ppb = Interval::at(stated_ppb);
+    /// What this observation shows of the slew.
+    fn measure_slew(&mut self, observation: &Observation, max_gap_ns: i64) -> SlewAtPoll {
+        let Some(stated_ppb) = observation.stated_ppb else {
+            // It is unknown which rates the kernel has had since the base.
+            self.slew = SlewMeter::default();
+            return SlewAtPoll::default();
+        };
         let now = KernelPoll {
             raw_ns: observation.raw_ns,
             ahead_ns: observation.ahead_ns,
-            stated_ppb,
+            stated_ppb: Interval::at(stated_ppb),
         };
-        stated_ppb.plus(self.slew.measure(now, max_gap_ns))
+        self.slew.measure(now, max_gap_ns)
     }
 
-    /// The rate of UTC if chronyd steers the kernel's clock, ppb.
+    /// Remembers by how much the kernel's rate and the reply's differ, if that may be a
+    /// compensation.
+    fn notice_compensation(&mut self, observation: &Observation) {
+        let Some(stated_ppb) = observation.stated_ppb else {
+            return;
+        };
+        let beyond_ppb = stated_ppb.saturating_sub(self.if_it_steers_ppb(observation));
+        if beyond_ppb.saturating_abs() <= MAX_COMPENSATION_PPB {
+            self.compensation_ppb = beyond_ppb;
+        }
+    }
+
+    /// The rates that UTC may have if the kernel's clock has one of these slews, ppb.
+    fn if_slewed_ppb(&self, observation: &Observation, slew_ppb: Rates) -> Rates {
+        let steered_ppb = Interval::at(self.if_it_steers_ppb(observation));
+        let compensation_ppb = Interval::at(0).hull(Interval::at(self.compensation_ppb));
+        let by_chronyd = |slew_ppb: Rates| steered_ppb.plus(slew_ppb).plus(compensation_ppb);
+        if self.hidden_slew_ppb.is_some() {
+            return by_chronyd(slew_ppb);
+        }
+        let kernel_ppb = observation.kernel_ppb(slew_ppb);
+        let by_another = if_another_steers_ppb(kernel_ppb, observation.frequency_ppb);
+        by_chronyd(observation.adjtime_ppb.hull(slew_ppb)).hull(by_another)
+    }
+
+    /// The rate of UTC if chronyd steers the kernel's clock, and nobody slews it, ppb.
     fn if_it_steers_ppb(&self, observation: &Observation) -> i64 {
         self.tick_adjustment_ppb
             .saturating_sub(observation.frequency_ppb)
@@ -241,7 +300,9 @@ impl Steering {
             self.first = Some(observation);
             let is_late =
                 |last: Observation| observation.raw_ns.minus(last.raw_ns).min > RESTART_NS;
-            self.steers &= !last.is_none_or(is_late);
+            if last.is_none_or(is_late) {
+                self.hidden_slew_ppb = None;
+            }
             return;
         };
         let elapsed_ns = observation.raw_ns.minus(first.raw_ns);
@@ -250,31 +311,39 @@ impl Steering {
             return;
         };
         let kernel_ppb = mean_rates_ppb(elapsed_ns, observation.ahead_ns.minus(first.ahead_ns));
-        let [before, now, measured_between] =
-            [first.kernel_ppb, observation.kernel_ppb, kernel_ppb]
-                .map(|kernel_ppb| if_another_steers_ppb(kernel_ppb, observation.frequency_ppb));
+        let [before, now, measured_between] = [
+            first.kernel_ppb(Interval::at(0)),
+            observation.kernel_ppb(Interval::at(0)),
+            kernel_ppb,
+        ]
+        .map(|kernel_ppb| if_another_steers_ppb(kernel_ppb, observation.frequency_ppb));
         let steered_ppb = self.if_it_steers_ppb(&observation);
         // Each rounding, and the kernel's tick.
         let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
         let agrees = |rates: Rates| measured.overlaps(rates.widened_by(unsure_ppb));
         if !agrees(Interval::at(steered_ppb)) {
-            self.steers = false;
+            self.hidden_slew_ppb = None;
             self.first = Some(observation);
         } else if !agrees(before.hull(now).hull(measured_between)) {
-            self.steers = true;
+            let hidden_ppb = limited(measured.minus(Interval::at(steered_ppb)));
+            let is_narrower = |last_ppb: Rates| hidden_ppb.width() < last_ppb.width();
+            if self.hidden_slew_ppb.is_none_or(is_narrower) {
+                self.hidden_slew_ppb = Some(hidden_ppb);
+            }
         }
     }
 }
 
 /// The rates of UTC if another program steers the kernel's clock by `kernel_ppb`, and chronyd's
-/// frequency is `frequency_ppb`. A kernel that does not say steers by as much as NTP can.
+/// frequency is `frequency_ppb`. A kernel that does not say steers by as much as NTP can, and slews
+/// by as much as adjtime(3) can.
 fn if_another_steers_ppb(kernel_ppb: Option<Rates>, frequency_ppb: i64) -> Rates {
     // BOUND: the product of two numbers of 64 bits.
     let by_kernel = |ppb: i64| {
         let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(frequency_ppb));
         Interval::at(to_ppb(product / BILLION - BILLION))
     };
-    let unknown = Interval::around(0, MAX_FREQUENCY_PPB);
+    let unknown = Interval::around(0, MAX_FREQUENCY_PPB + ADJTIME_PPB);
     let kernel_ppb = kernel_ppb.unwrap_or(unknown);
     by_kernel(kernel_ppb.min).hull(by_kernel(kernel_ppb.max))
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::claim_maker::tests::moment;
+use crate::claim_maker::tests::{at_ms, moment};
 use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::source::kernel::tests::USUAL;
 
@@ -104,13 +104,18 @@ fn synchronised() -> Tracking {
 /// A maker whose chronyd has replied once, so that it has not shown that it steers.
 pub(crate) fn maker_after_first_reply() -> ClaimMaker {
     let mut maker = ClaimMaker::default();
-    let chronyd = &mut maker.sources.chronyd;
-    chronyd.steering = Some(Steering::new(0));
-    let kernel = Some(KernelSteering::new(&USUAL, 0));
-    let moments = [&moment(0), &moment(0)];
-    let report = chronyd.report(&synchronised(), 0, kernel, moments, valid_ns(0));
-    assert!(report.is_ok(), "{report:?}");
+    maker.sources.chronyd.steering = Some(Steering::new(0));
+    reply_at(&mut maker, 0);
     maker
+}
+
+/// Lets the maker's chronyd reply at this time.
+pub(crate) fn reply_at(maker: &mut ClaimMaker, ms: i64) {
+    let kernel = Some(KernelSteering::new(&USUAL, 0));
+    let at = at_ms(ms);
+    let chronyd = &mut maker.sources.chronyd;
+    let report = chronyd.report(&synchronised(), 0, kernel, [&at, &at], valid_ns(0));
+    assert!(report.is_ok(), "{report:?}");
 }
 
 /// A rate is rounded like every number of the reply.

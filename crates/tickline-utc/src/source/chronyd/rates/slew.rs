@@ -12,33 +12,50 @@
 //! ```
 //!
 //! The bound: if the slew is the same from the base to now, and each rate of the kernel was between
-//! two that it has stated, then the slew is in the result, widened by [`TICK_PPB`]. A slew that
-//! began or ended after the base counts in part. The rate that was measured is in the sum of the
-//! result and the rate that the kernel states now. A measurement beyond 500 ppm is none of
-//! adjtime(3): it does not count, and the last slew stays. Two events end a measurement, and
-//! nothing is known of the slew then: a time without polls, and a poll at which the kernel does not
-//! say its rate.
+//! two that it has stated, then the slew is in the result, widened by [`ALLOWED_PPB`]. A slew that
+//! began or ended after the base counts in part. The mean rate since the base is in the sum of that
+//! and the rate that the kernel states now, unless these two rates differ by more than 501 ppm.
+//!
+//! The result has no slew beyond 501 ppm: adjtime(3) makes 500 ppm at most, and [`TICK_PPB`] is
+//! 1 ppm. If a measured interval is beyond that as a whole, then the clock was set, or the kernel
+//! had a rate that it has stated at no poll, or states a wrong one. No slew explains it, and the
+//! last slew stays. But in case the statement is wrong, the claim of this poll has the measured
+//! rate as well. (Once chronyd has shown that it steers, no statement counts.) A rate beyond
+//! [`MAX_RATE_PPB`] is left out: only a step makes it. A smaller step makes a wide claim, which is
+//! not published, because the thread asks first whether the clock was set
+//! (`Polls::ask_and_publish`). If the kernel does not tell the thread (the last event of the table
+//! in `lib.rs`), the wide claim holds until the next poll.
+//!
+//! Two events end a measurement, and nothing is known of the slew then: a time without polls, and a
+//! poll at which the kernel does not say its rate. A set of the clock ends one as well, and then
+//! the last two slews count, or, if fewer than two were measured, nothing is known either.
 //!
 //! What it costs: a claim allows for the measured slew and for its error,
 //!
 //! ```text
-//! error = 2 x width / time since the base, at most 501 ppm
+//! error = (2 x width + what the clock has gained during the two requests) / time since the base,
+//!         at most 501 ppm
 //! ```
 //!
-//! where the width is that of a reading of the clocks (`Moment::width_ns`). The report allows for
-//! [`TICK_PPB`] in any case, so a claim gets wider only by the error beyond that. The width is
-//! 0.6 us at best (`polls.rs`), so the error is 1.2 ppm over a second, and a claim grows by 0.2 us
-//! in a second, to either side.
+//! where the width is that of a reading of the clocks (`Moment::width_ns`). A claim also allows for
+//! each difference of two rates that the kernel has stated since the base. The report allows for
+//! [`TICK_PPB`] in any case, so a claim gets wider only by what is beyond that. The width is 0.6 us
+//! at best (`polls.rs`). At best, then, the error is 1.2 ppm over a second, and a claim grows by
+//! 0.2 us in a second, to either side. Where a reading takes 10 us it grows by 19 us, and where it
+//! takes 50 us by 99 us, for as long as chronyd has not shown that it steers.
 //!
 //! The first claim allows for each slew that adjtime(3) makes. The next one replaces it 4 ms later,
-//! if the clocks can be read to 1 us. Until the slew has been measured over half a second, the time
-//! since the base doubles from poll to poll (`Polls::pause`). So a claim grows by about two widths
-//! until the next poll. The claim of the last of these polls, at 508 ms, lasts for a second, and
-//! grows by four. Where chronyd has shown that it steers, nothing gets wider.
+//! and is narrower if the width is below 1 us. Until the slew has been measured over half a second,
+//! the pause doubles from poll to poll (`Polls::pause`), so the polls are 4, 12, 28, 60, 124, 252
+//! and 508 ms after the base. By the error of the slew, the claim at 4 ms grows by four widths
+//! until the next poll, the one at 12 ms by 2.7, and later ones by about two. The claim of the last
+//! of these polls, at 508 ms, lasts for a second, and grows by four. Once chronyd has shown to
+//! within [`ALLOWED_PPB`] that it steers, a claim gets wider only by a slew that is certain.
 
 use super::{ADJTIME_PPB, Rates, TICK_PPB, mean_rates_ppb};
 use crate::claim_maker::POLL_NS;
 use crate::interval::Interval;
+use crate::unbounded::MAX_RATE_PPB;
 
 /// The shortest time over which a slew is measured again, ns, once one is known.
 const MIN_BASE_NS: i64 = POLL_NS / 2;
@@ -46,6 +63,9 @@ const MIN_BASE_NS: i64 = POLL_NS / 2;
 /// The error of a measured slew that each report allows for, ppb. The report adds [`TICK_PPB`] to
 /// the rate of UTC, and that is 1 - f of the kernel's rate: 1 % is for a frequency f of 1 %.
 const ALLOWED_PPB: i64 = TICK_PPB - TICK_PPB / 100;
+
+/// The slews that may be measured while adjtime(3) slews the clock, or does not, ppb.
+const POSSIBLE_PPB: Rates = Interval::around(0, ADJTIME_PPB + TICK_PPB);
 
 /// The kernel's clock at a poll.
 #[derive(Debug, Clone, Copy)]
@@ -58,11 +78,25 @@ pub(super) struct KernelPoll {
     pub(super) stated_ppb: Rates,
 }
 
+/// What a poll shows of the slew.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SlewAtPoll {
+    /// The slews by adjtime(3) that the kernel's clock may have, and none, ppb, less what each
+    /// report allows for.
+    pub(super) by_adjtime_ppb: Rates,
+    /// Whether the last measurement says that there is a slew.
+    pub(super) is_certain: bool,
+    /// The rate of the kernel's clock since the base, ppb, if no slew by adjtime(3) explains it.
+    pub(super) unexplained_ppb: Option<Rates>,
+}
+
 /// Measures the slew from poll to poll.
 #[derive(Debug, Default)]
 pub(super) struct SlewMeter {
     /// The poll where the measurement begins, with the rates that the kernel has stated since.
     base: Option<KernelPoll>,
+    /// `CLOCK_MONOTONIC_RAW` at the first base since there was none, ns.
+    begun_ns: i64,
     /// The slew that was measured last, ppb.
     slew_ppb: Option<Rates>,
     /// The one that was measured before that, ppb.
@@ -72,28 +106,30 @@ pub(super) struct SlewMeter {
 }
 
 impl SlewMeter {
-    /// The slews that the kernel's clock may have at this poll, ppb, less what each report allows
-    /// for. The measurement begins anew if the last poll was more than `max_gap_ns` ago: the mean
-    /// slew since then says little of the present one.
-    pub(super) fn measure(&mut self, now: KernelPoll, max_gap_ns: i64) -> Rates {
+    /// What a poll shows. The measurement begins anew if the last poll was more than `max_gap_ns`
+    /// ago: the mean slew since then says little of the present one.
+    pub(super) fn measure(&mut self, now: KernelPoll, max_gap_ns: i64) -> SlewAtPoll {
         let has_gap = |last_ns: i64| now.raw_ns.max.saturating_sub(last_ns) > max_gap_ns;
         if self.last_ns.is_some_and(has_gap) {
             *self = Self::default();
         }
         self.last_ns = Some(now.raw_ns.min);
-        let possible_ppb = Interval::around(0, ADJTIME_PPB + TICK_PPB);
+        if self.base.is_none() {
+            self.begun_ns = now.raw_ns.min;
+        }
         let mut base = self.base.unwrap_or(now);
         base.stated_ppb = base.stated_ppb.hull(now.stated_ppb);
         let elapsed_ns = now.raw_ns.minus(base.raw_ns);
-        // Beyond what adjtime(3) can do, the clock was set, or the kernel's rate was another one
-        // for a time.
-        let measured_ppb = mean_rates_ppb(elapsed_ns, now.ahead_ns.minus(base.ahead_ns))
-            .map(|rates| rates.minus(base.stated_ppb))
-            .filter(|slew_ppb| slew_ppb.overlaps(possible_ppb))
-            .map(|slew_ppb| Interval {
-                min: slew_ppb.min.max(possible_ppb.min),
-                max: slew_ppb.max.min(possible_ppb.max),
-            });
+        let rate_ppb = mean_rates_ppb(elapsed_ns, now.ahead_ns.minus(base.ahead_ns));
+        let measured_ppb = rate_ppb
+            .map(|rate_ppb| rate_ppb.minus(base.stated_ppb))
+            .filter(|slew_ppb| slew_ppb.overlaps(POSSIBLE_PPB))
+            .map(limited);
+        let unexplained_ppb = if measured_ppb.is_none() {
+            rate_ppb.filter(|rate_ppb| !is_step(*rate_ppb))
+        } else {
+            None
+        };
         let slew_ppb = if elapsed_ns.min >= MIN_BASE_NS {
             self.base = Some(now);
             self.earlier_ppb = self.slew_ppb;
@@ -103,13 +139,21 @@ impl SlewMeter {
             self.base = Some(base);
             self.slew_ppb.or(measured_ppb)
         };
-        let slew_ppb = slew_ppb.unwrap_or(possible_ppb);
-        Interval::at(0).hull(slew_ppb.widened_by(-ALLOWED_PPB))
+        let is_slew = |slew_ppb: Rates| !slew_ppb.widened_by(TICK_PPB).overlaps(Interval::at(0));
+        SlewAtPoll {
+            by_adjtime_ppb: less_allowed(slew_ppb.unwrap_or(POSSIBLE_PPB)),
+            is_certain: self.slew_ppb.is_some_and(is_slew),
+            unexplained_ppb,
+        }
     }
 
-    /// Whether the slew has been measured for less than [`MIN_BASE_NS`].
-    pub(super) fn is_new(&self) -> bool {
-        self.base.is_some() && self.slew_ppb.is_none()
+    /// If no slew is known by a measurement over [`MIN_BASE_NS`]: `CLOCK_MONOTONIC_RAW` at the poll
+    /// where the measuring began, ns. It goes on for long if each measurement is beyond the limit.
+    pub(super) fn new_since_ns(&self) -> Option<i64> {
+        if self.base.is_none() || self.slew_ppb.is_some() {
+            return None;
+        }
+        Some(self.begun_ns)
     }
 
     /// Measures anew, because a step looks like a slew. Until then the last two slews count: the
@@ -122,4 +166,22 @@ impl SlewMeter {
             .zip(self.earlier_ppb)
             .map(|(last_ppb, earlier_ppb)| last_ppb.hull(earlier_ppb));
     }
+}
+
+/// These slews without those that adjtime(3) can't make, ppb.
+pub(super) fn limited(slew_ppb: Rates) -> Rates {
+    Interval {
+        min: slew_ppb.min.max(POSSIBLE_PPB.min),
+        max: slew_ppb.max.min(POSSIBLE_PPB.max),
+    }
+}
+
+/// These slews and none, ppb, less what each report allows for.
+pub(super) fn less_allowed(slew_ppb: Rates) -> Rates {
+    Interval::at(0).hull(slew_ppb.widened_by(-ALLOWED_PPB))
+}
+
+/// Whether only a step makes a clock's mean rate one of these, ppb.
+fn is_step(rate_ppb: Rates) -> bool {
+    rate_ppb.min < -MAX_RATE_PPB || rate_ppb.max > MAX_RATE_PPB
 }

@@ -1,8 +1,13 @@
+//! The rates of UTC by chronyd's replies, on a machine whose oscillator runs as UTC does.
+
 use super::*;
-use crate::claim_maker::tests::{BY_CHRONYD, assert_claims, at_ms};
+use crate::claim_maker::tests::{BY_CHRONYD, DISRUPTED, assert_claims, at_ms};
 use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::moment::Moment;
 use crate::source::{ChronydSource, SourceAnswer};
+
+mod measured_slew;
+mod slew_beside_chronyd;
 
 /// A machine whose oscillator runs at the rate of UTC. The kernel's clock is steered by
 /// `kernel_ppb`.
@@ -64,7 +69,8 @@ impl Machine {
             ahead_ns: Interval::around(at.realtime_ns - at.raw_ns, at.width_ns),
             stated_ppb: Interval::at(self.kernel_ppb + self.steering.tick_adjustment_ppb),
         };
-        self.steering.slew.measure(now, valid_ns(self.interval_ns))
+        let max_gap_ns = valid_ns(self.interval_ns);
+        self.steering.slew.measure(now, max_gap_ns).by_adjtime_ppb
     }
 
     fn at(&self, ms: i64) -> Moment {
@@ -178,16 +184,51 @@ fn a_slew_by_adjtime_counts_in_its_direction() {
     );
 }
 
-#[test]
-fn a_slew_by_adjtime_counts_once_more_after_nothing_is_left() {
+/// A machine where something was left of what adjtime(3) had to remove at 0 ms, and nothing is
+/// since.
+fn machine_after_adjtime() -> Machine {
     let mut machine = Machine::steered_by(0);
     machine.adjtime_left_us = 400;
     machine.rates_ppb(0, WITHOUT_FREQUENCY);
     machine.adjtime_left_us = 0;
-    let last_second = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
-    assert_eq!(last_second, Interval::between(0, 500_000));
-    let after = machine.rates_ppb(2_000, WITHOUT_FREQUENCY);
+    machine
+}
+
+/// Symptom: polls were 4 ms apart. From the second one on at which nothing was left, claims had
+/// nothing of the slew, which went on for up to two seconds.
+#[test]
+fn a_slew_by_adjtime_counts_until_its_second_has_ended() {
+    let mut machine = machine_after_adjtime();
+    for ms in [4, 12, 1_000, 2_000] {
+        let rates = machine.rates_ppb(ms, WITHOUT_FREQUENCY);
+        assert_eq!(rates, Interval::between(0, 500_000), "{ms}");
+    }
+    let after = machine.rates_ppb(3_000, WITHOUT_FREQUENCY);
     assert_eq!(after, Interval::at(0));
+}
+
+/// Two seconds of a clock that is slower by a fifth.
+#[test]
+fn two_seconds_of_a_slow_clock_are_longer() {
+    let lasts_ms = ADJTIME_LASTS_NS / 1_000_000;
+    assert_eq!(lasts_ms, 2_500);
+    for (ms, slew_ppb) in [(lasts_ms, 500_000), (lasts_ms + 1, 0)] {
+        let rates = machine_after_adjtime().rates_ppb(ms, WITHOUT_FREQUENCY);
+        assert_eq!(rates.max, slew_ppb, "{ms}");
+    }
+}
+
+/// A call of adjtime(3) replaces what is left, and the present second's slew goes on.
+#[test]
+fn a_slew_by_adjtime_counts_in_both_directions_after_a_call_in_the_other_one() {
+    let mut machine = Machine::steered_by(0);
+    machine.adjtime_left_us = 400;
+    machine.rates_ppb(0, WITHOUT_FREQUENCY);
+    machine.adjtime_left_us = -300;
+    machine.rates_ppb(600, WITHOUT_FREQUENCY);
+    machine.adjtime_left_us = 0;
+    let rates = machine.rates_ppb(1_500, WITHOUT_FREQUENCY);
+    assert_eq!(rates, Interval::around(0, 500_000));
 }
 
 #[test]
@@ -316,12 +357,38 @@ fn an_adjustment_that_the_kernel_hides_raises_each_rate() {
     );
 }
 
+/// Symptom: where a filter denied adjtimex(2), a clock that was steered by 400 ppm and slewed by
+/// another 400 ppm ran beyond each rate of a claim.
 #[test]
-fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
+fn a_kernel_that_does_not_say_may_steer_and_slew_by_as_much_as_it_can() {
     let mut steering = Steering::default();
     let at = at_ms(0);
     let rates = steering.rates_ppb(&tracking(), None, [&at, &at], valid_ns(0));
-    assert_eq!(rates, Interval::around(0, 500_000));
+    assert_eq!(rates, Interval::around(0, 500_000 + 500_000));
+}
+
+/// By a frequency of 1 %, all rates of a steered clock are 990 ppm apart: less than the 1,000 ppm
+/// from which on a rate is not known.
+#[test]
+fn a_clock_that_was_set_is_not_believed_where_the_kernel_does_not_say_its_rate() {
+    let mut maker = ClaimMaker::default();
+    maker.sources.chronyd.steering = Some(Steering::default());
+    let tracking = Tracking {
+        frequency_ppb: 10_000_000,
+        ..tracking()
+    };
+    for (ms, expected) in [(0, BY_CHRONYD), (1_000, BY_CHRONYD), (2_000, DISRUPTED)] {
+        if expected == DISRUPTED {
+            maker.record_clock_set();
+        }
+        let at = Moment {
+            realtime_ns: at_ms(ms).realtime_ns - ms * 10_000,
+            ..at_ms(ms)
+        };
+        let chronyd = &mut maker.sources.chronyd;
+        let report = chronyd.report(&tracking, 0, None, [&at, &at], valid_ns(0));
+        assert_claims(&mut maker, &[(at, report, expected)]);
+    }
 }
 
 #[test]
@@ -333,268 +400,4 @@ fn a_gain_beyond_all_rates_counts_as_the_greatest() {
 /// Whether a claim with these rates, widened by what each report allows for, has this one.
 fn have(rates: Rates, rate_ppb: i64) -> bool {
     rates.widened_by(TICK_PPB).overlaps(Interval::at(rate_ppb))
-}
-
-/// Symptom: a program called adjtime(3) with 100 us just before each second's end. Nothing was left
-/// at any request, so a claim beside `chronyd -x` had the rate without the slew, and missed UTC by
-/// up to 100 us after a second.
-#[test]
-fn a_slew_of_which_nothing_is_ever_left_counts_as_measured() {
-    for slew_ppb in [500_000, 100_000, 1_000, -20_000, -500_000] {
-        let mut machine = Machine::slewed_by(slew_ppb, 0);
-        for ms in [0, 10, 1_000, 2_000] {
-            let rates = machine.rates_ppb(ms, WITHOUT_FREQUENCY);
-            assert!(have(rates, slew_ppb), "{slew_ppb} {ms} {rates:?}");
-            assert!(rates.width() <= slew_ppb.abs(), "{slew_ppb} {ms} {rates:?}");
-        }
-    }
-}
-
-#[test]
-fn a_slew_of_a_clock_that_is_steered_as_well_is_added() {
-    let mut machine = Machine::slewed_by(100_000, 20_000);
-    let reply = Reply {
-        frequency_ppb: 30_000,
-        correction_ns: 0,
-        measurement: 1,
-    };
-    // (1 + 120 ppm) * (1 - 30 ppm).
-    let rates = machine.rates_ppb(0, reply);
-    assert!(have(rates, 89_996), "{rates:?}");
-}
-
-#[test]
-fn before_a_slew_can_be_measured_each_slew_by_adjtime_counts() {
-    let rates = Machine::new(0).rates_ppb(0, WITHOUT_FREQUENCY);
-    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
-    assert!(rates.width() < 1_001_000, "{rates:?}");
-}
-
-/// The error over 10 ms is 80 ppm.
-#[test]
-fn a_first_measurement_over_a_short_time_counts_with_its_error() {
-    let mut machine = Machine::new(0);
-    machine.slew_ppb = 100_000;
-    machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    let rates = machine.rates_ppb(10, WITHOUT_FREQUENCY);
-    assert!(have(rates, 100_000) && rates.max < 200_000, "{rates:?}");
-    // The measurement goes on from the first poll.
-    let rates = machine.rates_ppb(1_010, WITHOUT_FREQUENCY);
-    assert!(have(rates, 100_000) && rates.max < 101_000, "{rates:?}");
-}
-
-#[test]
-fn a_slew_that_has_ended_counts_no_more() {
-    let mut machine = Machine::slewed_by(100_000, 0);
-    let slewed_ns = machine.at(0).realtime_ns;
-    machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    machine.slew_ppb = 0;
-    assert_eq!(machine.at(0).realtime_ns, slewed_ns);
-    let rates = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
-    assert_eq!(rates, Interval::at(0));
-}
-
-/// A poll of the machine after its clock was set by 200 us. In a second, this would look like a
-/// slew by 200 ppm.
-fn measure_after_set(machine: &mut Machine, ms: i64) -> Rates {
-    let at = machine.at(ms);
-    let now = KernelPoll {
-        raw_ns: Interval::at(at.raw_ns),
-        ahead_ns: Interval::at(at.realtime_ns - at.raw_ns + 200_000),
-        stated_ppb: Interval::at(0),
-    };
-    machine.steering.slew.measure(now, valid_ns(0))
-}
-
-#[test]
-fn a_step_of_the_clock_is_no_slew() {
-    let mut machine = Machine::slewed_by(-100_000, 0);
-    machine.measure_slew(0);
-    machine.steering.record_clock_set();
-    for ms in [1_000, 2_000] {
-        let slew_ppb = measure_after_set(&mut machine, ms);
-        assert!(have(slew_ppb, -100_000), "{ms} {slew_ppb:?}");
-        assert_eq!(slew_ppb.max, 0, "{ms}");
-    }
-}
-
-/// That poll sees -100 ppm, and the step as 200 ppm more.
-#[test]
-fn a_step_that_is_known_after_the_poll_counts_as_a_slew_until_the_next_measurement() {
-    let mut machine = Machine::slewed_by(-100_000, 0);
-    machine.measure_slew(0);
-    measure_after_set(&mut machine, 1_000);
-    machine.steering.record_clock_set();
-    let slew_ppb = measure_after_set(&mut machine, 1_001);
-    assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
-    assert!(slew_ppb.max < 101_000, "{slew_ppb:?}");
-    let slew_ppb = measure_after_set(&mut machine, 2_001);
-    assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
-    assert_eq!(slew_ppb.max, 0);
-}
-
-/// Symptom: after the clock was set, the slew before the last measurement counted, and readings
-/// missed UTC by a slew that had begun since.
-#[test]
-fn a_slew_that_began_shortly_before_a_step_counts_after_it() {
-    let mut machine = Machine::steered_by(0);
-    machine.measure_slew(0);
-    machine.slew_ppb = 100_000;
-    machine.measure_slew(1_000);
-    machine.steering.record_clock_set();
-    let slew_ppb = measure_after_set(&mut machine, 1_001);
-    assert!(have(slew_ppb, 100_000), "{slew_ppb:?}");
-}
-
-#[test]
-fn a_maker_says_that_a_step_is_no_slew() {
-    let mut machine = Machine::slewed_by(-100_000, 0);
-    machine.measure_slew(0);
-    let mut maker = ClaimMaker::default();
-    maker.sources.chronyd.steering = Some(core::mem::take(&mut machine.steering));
-    maker.record_clock_set();
-    machine.steering = maker.sources.chronyd.steering.unwrap();
-    let slew_ppb = measure_after_set(&mut machine, 1_000);
-    assert!(have(slew_ppb, -100_000), "{slew_ppb:?}");
-    assert_eq!(slew_ppb.max, 0);
-}
-
-/// The report of the maker's chronyd, all of whose replies are about one measurement.
-fn report_at(maker: &mut ClaimMaker, ms: i64) -> SourceAnswer {
-    let at = at_ms(ms);
-    let kernel = KernelSteering {
-        rate_ppb: 0,
-        adjtime_left_us: 0,
-    };
-    let chronyd = &mut maker.sources.chronyd;
-    chronyd.report(&tracking(), 0, Some(kernel), [&at, &at], valid_ns(0))
-}
-
-/// Symptom: a clock set or a resume in the first second made readings fail until chronyd measured
-/// again, after up to 1,024 s: the unknown slew counted as an unknown rate.
-#[test]
-fn a_clock_that_was_set_before_the_slew_is_known_is_believed_if_the_last_claim_agrees() {
-    let mut maker = ClaimMaker::default();
-    maker.sources.chronyd.steering = Some(Steering::default());
-    for ms in [0, 4] {
-        let report = report_at(&mut maker, ms);
-        assert_claims(&mut maker, &[(at_ms(ms), report, BY_CHRONYD)]);
-    }
-    maker.record_clock_set();
-    let report = report_at(&mut maker, 5);
-    assert!(report.unwrap().rates_ppb.width() > 2 * MAX_FREQUENCY_PPB);
-    assert_claims(&mut maker, &[(at_ms(5), report, BY_CHRONYD)]);
-}
-
-/// Symptom: after an hour without answers, the mean slew of that hour counted, and readings missed
-/// UTC by a slew that had begun in the last minute.
-#[test]
-fn after_a_gap_each_slew_by_adjtime_counts() {
-    let mut machine = Machine::steered_by(0);
-    machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    let rates = machine.rates_ppb(3_600_000, WITHOUT_FREQUENCY);
-    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
-}
-
-#[test]
-fn after_a_gap_behind_a_step_each_slew_by_adjtime_counts() {
-    let mut machine = Machine::steered_by(0);
-    machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    machine.steering.record_clock_set();
-    let rates = machine.rates_ppb(3_600_000, WITHOUT_FREQUENCY);
-    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
-}
-
-#[test]
-fn a_reply_that_is_lost_is_no_gap() {
-    for (interval_ns, period_ms) in [(0, 1_000), (10_000_000_000, 10_000)] {
-        let mut machine = Machine {
-            interval_ns,
-            ..Machine::new(0)
-        };
-        machine.rates_ppb(0, WITHOUT_FREQUENCY);
-        machine.rates_ppb(period_ms, WITHOUT_FREQUENCY);
-        machine.steering.forget();
-        let rates = machine.rates_ppb(3 * period_ms, WITHOUT_FREQUENCY);
-        assert_eq!(rates, Interval::at(0), "{period_ms}");
-    }
-}
-
-/// The kernel may have had any rate meanwhile.
-#[test]
-fn a_kernel_that_does_not_say_its_rate_ends_the_measurement() {
-    let mut machine = Machine::steered_by(0);
-    machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    let at = machine.at(1_000);
-    let moments = [&at, &at];
-    machine
-        .steering
-        .rates_ppb(&tracking(), None, moments, valid_ns(0));
-    let rates = machine.rates_ppb(2_000, WITHOUT_FREQUENCY);
-    assert!(have(rates, -500_000) && have(rates, 500_000), "{rates:?}");
-}
-
-#[test]
-fn a_slew_is_awaited_until_it_was_measured_over_half_a_second() {
-    let mut machine = Machine::new(0);
-    let is_awaited = [0, 4, 12, 28, 60, 124, 252, 508, 1_508].map(|ms| {
-        machine.rates_ppb(ms, WITHOUT_FREQUENCY);
-        machine.steering.awaits_slew()
-    });
-    let expected = [true, true, true, true, true, true, true, false, false];
-    assert_eq!(is_awaited, expected);
-}
-
-#[test]
-fn a_slew_is_not_awaited_once_chronyd_has_shown_that_it_steers() {
-    let mut machine = Machine::new(20_000);
-    machine.rates_ppb(0, steers(0, 1));
-    assert!(machine.steering.awaits_slew());
-    assert_eq!(machine.rates_ppb(300, steers(300, 1)), STEERED);
-    assert!(!machine.steering.awaits_slew());
-}
-
-#[test]
-fn a_slew_is_not_awaited_where_the_kernel_does_not_say_its_rate() {
-    let mut steering = Steering::default();
-    let at = at_ms(0);
-    steering.rates_ppb(&tracking(), None, [&at, &at], valid_ns(0));
-    assert!(!steering.awaits_slew());
-}
-
-#[test]
-fn a_change_of_rate_that_adjtime_cannot_make_leaves_the_last_slew() {
-    let mut machine = Machine::slewed_by(-100_000, 0);
-    let last = machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    machine.slew_ppb = 700_000;
-    let rates = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
-    assert_eq!(rates, last);
-}
-
-/// The kernel states 0, and later -100 ppm. Its clock has lost 50 us: it had either rate for half a
-/// second, or one of them and a slew.
-#[test]
-fn a_rate_that_the_kernel_has_changed_is_no_slew_beyond_the_change() {
-    let mut machine = Machine::steered_by(0);
-    machine.rates_ppb(0, WITHOUT_FREQUENCY);
-    machine.kernel_ppb = -100_000;
-    machine.slew_ppb = 50_000;
-    let rates = machine.rates_ppb(1_000, WITHOUT_FREQUENCY);
-    assert!(have(rates, -150_000), "{rates:?}");
-    assert!(rates.min >= -151_000 && rates.max <= 0, "{rates:?}");
-}
-
-/// The kernel is steered by -100 ppm and slewed by 100 ppm, so that chronyd's clock runs as if
-/// chronyd steered.
-#[test]
-fn a_slew_that_hides_the_steering_does_not_show_that_chronyd_steers() {
-    let mut machine = Machine::slewed_by(100_000, -100_000);
-    let reply = |ms: i64| Reply {
-        frequency_ppb: 30_000,
-        correction_ns: -ms * 30,
-        measurement: 1,
-    };
-    machine.rates_ppb(0, reply(0));
-    let rates = machine.rates_ppb(1_000, reply(1_000));
-    assert!(rates.min <= -129_000, "{rates:?}");
 }

@@ -41,6 +41,10 @@ enum Steerer {
     Compensated,
     /// chronyd, under a kernel with `ntp_tick_adj`.
     Adjusted,
+    /// chronyd, which never slews, and has the right frequency. Another program calls adjtime(3) as
+    /// below, so the slew is in that frequency. (A rate that the kernel has only between two polls
+    /// would look like a slew.)
+    BesideAdjtime,
     /// Another program: chronyd has the option `-x`, and learns of each change of the rate.
     Another,
     /// Another program as well, which sets one rate, and calls adjtime(3) in each second of the
@@ -120,7 +124,8 @@ impl World {
         let oscillator = within(&mut random, -3e-4, 3e-4);
         let tick = [0.0, 1e9 / 300.0 / 3_333_333.0 - 1.0, 0.999e-6][seed as usize % 3];
         let ticks_in_ns = one_of(&mut random, [0.024, 1.0, 2.4, 3.0]);
-        let [by_another, by_adjtime, adjtime_phase] = if steerer == Steerer::AnotherByAdjtime {
+        let has_adjtime = matches!(steerer, Steerer::AnotherByAdjtime | Steerer::BesideAdjtime);
+        let [by_another, by_adjtime, adjtime_phase] = if has_adjtime {
             let phase = within(&mut random, 0.0, 1.0);
             [
                 one_of(&mut random, [0.0, 1e-4, -2e-5]),
@@ -182,6 +187,8 @@ impl World {
         self.skew = within(random, 0.0, 2e-6);
         self.residual = extreme(random, 1e-6);
         let error = extreme(random, self.skew + self.residual.abs());
+        let is_alone = self.steerer != Steerer::BesideAdjtime;
+        let error = if is_alone { error } else { 0.0 };
         let needed = (1.0 + error) / (1.0 + self.oscillator) / (1.0 + self.tick);
         self.last_offset = within(random, -1e-3, 1e-3);
         if self.steerer == Steerer::Another && one_in(random, 4) {
@@ -197,9 +204,9 @@ impl World {
             }
             return self.change_rates();
         }
-        self.frequency = 1.0 + self.adjustment - self.compensation - needed;
+        self.frequency = 1.0 + self.adjustment - self.compensation + self.by_adjtime - needed;
         // chronyd slews, by at most a twelfth of the time, or steps. A slew hides a compensation.
-        if self.steerer != Steerer::Compensated {
+        if self.steerer != Steerer::Compensated && is_alone {
             self.slew = extreme(random, self.fastest_slew).copysign(self.ntp - self.realtime);
         }
         if one_in(random, 20) {
@@ -228,7 +235,7 @@ impl World {
         let by_chronyd = if self.does_another_steer() {
             by_another * (1.0 - self.frequency)
         } else {
-            let hidden = self.adjustment - self.compensation;
+            let hidden = self.adjustment - self.compensation + self.by_adjtime;
             raw * (1.0 + self.tick) * (1.0 - self.frequency + hidden)
         };
         self.ntp += by_chronyd;
@@ -530,6 +537,19 @@ fn no_reading_misses_utc_while_another_program_steers() {
 #[test]
 fn no_reading_misses_utc_while_another_program_slews_each_second() {
     let worlds = (0..12).map(|seed| World::new(seed, Steerer::AnotherByAdjtime));
+    let counts = Counts::of(worlds);
+    assert_eq!(counts.missed, 0, "{counts:?}");
+    assert!(
+        counts.readings > 500_000 && counts.refused < counts.readings / 2,
+        "{counts:?}"
+    );
+}
+
+/// Symptom: a program called adjtime(3) each second beside a chronyd that steers. Two of five
+/// readings missed UTC by the slew.
+#[test]
+fn no_reading_misses_utc_while_a_program_slews_beside_chronyd() {
+    let worlds = (0..12).map(|seed| World::new(seed, Steerer::BesideAdjtime));
     let counts = Counts::of(worlds);
     assert_eq!(counts.missed, 0, "{counts:?}");
     assert!(
