@@ -147,6 +147,39 @@ pub const fn steering_from_timex_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
     frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
 }
 
+/// The largest offset that a Linux kernel takes, us (`MAXPHASE` in `include/linux/timex.h`).
+const MAX_OFFSET_US: i64 = 500_000;
+
+/// `offset` of adjtimex(2), which is in ns if `status` has `STA_NANO`, and in us otherwise, in ns.
+/// The kernel has rounded an offset in us, by less than 1 us: in a rate, this is a third of 1 ppm
+/// at most ([`kernel_rate_ppb`]).
+///
+/// From Linux 5.1 on (commit ead25417f82e, "timex: use `__kernel_timex` internally"), the kernel
+/// takes the lower 32 bits of a negative offset in ns for a positive number, and states a
+/// thousandth of that: 4,294,867 us for -100 us. Commit f5807b0606da ("ntp: Remove invalid cast in
+/// time offset math") mends this, and stable releases since December 2024 have it. The kernel takes
+/// no offset beyond 0.5 s, so a larger one stands for a negative one.
+///
+/// ```
+/// use tickline_core::reference::offset_from_timex_ns;
+///
+/// assert_eq!(offset_from_timex_ns(-100, false), -100_000);
+/// assert_eq!(offset_from_timex_ns(4_294_867, false), -100_296);
+/// assert_eq!(offset_from_timex_ns(-100_000, true), -100_000);
+/// ```
+#[must_use]
+pub const fn offset_from_timex_ns(offset: i64, is_in_ns: bool) -> i64 {
+    if is_in_ns {
+        return offset;
+    }
+    let offset_ns = offset.saturating_mul(1_000);
+    if offset > MAX_OFFSET_US {
+        offset_ns.saturating_sub(1 << u32::BITS)
+    } else {
+        offset_ns
+    }
+}
+
 /// The whole correction of a Linux kernel's rate, ppb: the sum of [`steering_from_timex_ppb`] and
 /// the slew of an offset of `ADJ_OFFSET`. `offset_ns` and `time_constant` are those that
 /// adjtimex(2) returns; without a constant the slew counts as 0. A slew by adjtime(3), of 500 ppm,
@@ -253,6 +286,31 @@ mod tests {
     #[test]
     fn the_steering_of_a_clock_that_does_not_state_it_is_unknown() {
         assert_eq!(crate::testing::FnClock(|| 7).steering_ppb(), None);
+    }
+
+    /// What Linux 5.1 states without `STA_NANO`, us.
+    fn stated_by_linux_5_1(offset_ns: i64) -> i64 {
+        (offset_ns & i64::from(u32::MAX)) / 1_000
+    }
+
+    #[test]
+    fn an_offset_that_the_kernel_takes_for_a_positive_number_is_negative() {
+        assert_eq!(stated_by_linux_5_1(-100_000), 4_294_867);
+        for offset_ns in [-1, -999, -1_000, -100_000, -500_000_000] {
+            let read_ns = offset_from_timex_ns(stated_by_linux_5_1(offset_ns), false);
+            let rounded_ns = offset_ns - read_ns;
+            assert!((0..1_000).contains(&rounded_ns), "{offset_ns}: {read_ns}");
+        }
+    }
+
+    #[test]
+    fn the_largest_offset_is_no_negative_one() {
+        assert_eq!(offset_from_timex_ns(500_000, false), 500_000_000);
+    }
+
+    #[test]
+    fn an_offset_in_ns_has_no_limit() {
+        assert_eq!(offset_from_timex_ns(4_294_867, true), 4_294_867);
     }
 
     #[test]

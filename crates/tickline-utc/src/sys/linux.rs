@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use tickline_core::reference::frequency_from_timex_ppb;
+use tickline_core::reference::{frequency_from_timex_ppb, offset_from_timex_ns};
 
 use crate::sys::{KernelClock, KernelErrors};
 
@@ -90,40 +90,17 @@ pub(crate) fn adjtime_left_us() -> Option<i64> {
     (state >= 0).then(|| timex.offset.into())
 }
 
-/// The largest offset that the kernel takes, us (`MAXPHASE` in `include/linux/timex.h`).
-const MAX_OFFSET_US: i64 = 500_000;
-
-/// The offset that the kernel states in us, without `STA_NANO`, in ns. The kernel has rounded it,
-/// by less than 1 us: in a rate, this is a third of 1 ppm at most (`kernel_rate_ppb`).
-///
-/// From Linux 5.1 on (commit ead25417f82e, "timex: use `__kernel_timex` internally"), the kernel
-/// takes the lower 32 bits of a negative offset in ns for a positive number, and states a
-/// thousandth of that: 4,294,867 us for -100 us. Commit f5807b0606da ("ntp: Remove invalid cast in
-/// time offset math") mends this, and stable releases since December 2024 have it.
-fn offset_from_us(offset_us: i64) -> i64 {
-    let offset_ns = offset_us.saturating_mul(1_000);
-    if offset_us > MAX_OFFSET_US {
-        offset_ns.saturating_sub(1 << u32::BITS)
-    } else {
-        offset_ns
-    }
-}
-
 #[allow(
     clippy::useless_conversion,
     reason = "long has 32 bits on some targets"
 )]
 fn converted(timex: &libc::timex, state: i32) -> KernelClock {
     let frequency_ppb = frequency_from_timex_ppb(timex.freq.into());
-    let offset_ns = if timex.status & libc::STA_NANO == 0 {
-        offset_from_us(timex.offset.into())
-    } else {
-        timex.offset.into()
-    };
+    let is_in_ns = timex.status & libc::STA_NANO != 0;
     KernelClock {
         frequency_ppb,
         tick_us: timex.tick.into(),
-        offset_ns,
+        offset_ns: offset_from_timex_ns(timex.offset.into(), is_in_ns),
         time_constant: timex.constant.into(),
         errors: KernelErrors {
             maximum_us: timex.maxerror.into(),
@@ -208,26 +185,6 @@ mod tests {
         }
     }
 
-    /// What Linux 5.1 states without `STA_NANO`, us.
-    fn stated_by_linux_5_1(offset_ns: i64) -> i64 {
-        (offset_ns & i64::from(u32::MAX)) / 1_000
-    }
-
-    #[test]
-    fn an_offset_that_the_kernel_takes_for_a_positive_number_is_negative() {
-        assert_eq!(stated_by_linux_5_1(-100_000), 4_294_867);
-        for offset_ns in [-1, -999, -1_000, -100_000, -500_000_000] {
-            let read_ns = offset_from_us(stated_by_linux_5_1(offset_ns));
-            let rounded_ns = offset_ns - read_ns;
-            assert!((0..1_000).contains(&rounded_ns), "{offset_ns}: {read_ns}");
-        }
-    }
-
-    #[test]
-    fn the_largest_offset_is_no_negative_one() {
-        assert_eq!(offset_from_us(500_000), 500_000_000);
-    }
-
     /// Symptom: under busybox' ntpd and Linux 5.10 a rate of -40.4 ppm was read as +16,803 ppm.
     #[test]
     fn the_rate_of_a_kernel_that_takes_its_offset_for_a_positive_number_is_right() {
@@ -242,17 +199,6 @@ mod tests {
         // The kernel removes one part in 255 of the 100 us.
         let rate_ppb = converted(&timex, libc::TIME_OK).rate_ppb();
         assert_eq!(rate_ppb, -40_393);
-    }
-
-    #[test]
-    fn an_offset_in_ns_has_no_limit() {
-        let timex = libc::timex {
-            offset: 4_294_867,
-            status: libc::STA_NANO,
-            // SAFETY: plain data, of which all zeros is a valid value.
-            ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-        };
-        assert_eq!(converted(&timex, libc::TIME_OK).offset_ns, 4_294_867);
     }
 
     #[test]

@@ -18,7 +18,8 @@ use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::reference::{
-    Reference, frequency_from_timex_ppb, kernel_rate_ppb, steering_from_timex_ppb,
+    Reference, frequency_from_timex_ppb, kernel_rate_ppb, offset_from_timex_ns,
+    steering_from_timex_ppb,
 };
 
 use crate::lease::ReaderOs;
@@ -162,14 +163,10 @@ pub(super) fn whole_rate_ppb() -> Option<i64> {
 )]
 fn rate_ppb(timex: &libc::timex) -> i64 {
     let frequency_ppb = frequency_from_timex_ppb(timex.freq.into());
-    let unit_ns = if timex.status & libc::STA_NANO == 0 {
-        1_000
-    } else {
-        1
-    };
+    let is_in_ns = timex.status & libc::STA_NANO != 0;
     kernel_rate_ppb(
         steering_from_timex_ppb(frequency_ppb, timex.tick.into()),
-        i64::from(timex.offset).saturating_mul(unit_ns),
+        offset_from_timex_ns(timex.offset.into(), is_in_ns),
         Some(timex.constant.into()),
     )
 }
