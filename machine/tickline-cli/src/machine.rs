@@ -27,7 +27,7 @@ pub(crate) use cpuid::Cpuid;
 pub(crate) use daemon_state::{
     CHRONYD, Channel, IgnoredAnswer, IgnoredBecause, NTPD, NtpDaemon, PTP4L, Ptp4l, TIMESYNCD,
 };
-pub(crate) use kernel_ntp::{Leap, Ntp};
+pub(crate) use kernel_ntp::{Leap, MAX_PHASE_NS, Ntp};
 use platform::Text;
 pub(crate) use platform::{Cloud, Hypervisor};
 pub(crate) use system::{

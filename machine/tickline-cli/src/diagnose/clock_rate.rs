@@ -96,7 +96,7 @@ pub(super) fn seen(ntp: &Ntp) -> String {
         rate(ntp.rate_ppb()),
         rate(ntp.frequency_ppb),
         ntp.tick_us,
-        time(signed_f64(ntp.offset_ns))
+        time(signed_f64(ntp.offset_ns()))
     )
 }
 

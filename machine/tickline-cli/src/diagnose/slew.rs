@@ -114,7 +114,7 @@ impl Slew {
         };
         // The loop's own share of the rate goes towards the offset, whatever the crystal needs. A
         // larger correction is not the loop's: another daemon may have left it.
-        if ntp.offset_ns == off_ns && ntp.steering_ppb().saturating_abs() <= LOOP_PPB {
+        if ntp.offset_ns() == off_ns && ntp.steering_ppb().saturating_abs() <= LOOP_PPB {
             return Self::Back(None);
         }
         // The daemon's frequency is the clock's rate that it corrects for ever. If it is unknown,

@@ -149,7 +149,7 @@ fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
     if document.machine.ptp4l.is_some() {
         return Some("ptp4l runs".to_owned());
     }
-    if ntp.offset_ns != 0 {
+    if ntp.offset_ns() != 0 {
         return Some("a program steers the kernel's clock".to_owned());
     }
     if document.machine.has_kernel_loop() {

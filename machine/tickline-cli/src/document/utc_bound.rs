@@ -6,7 +6,7 @@ use tickline_utc::{UtcSource, UtcUnknown};
 
 use super::Document;
 use crate::float::signed_f64;
-use crate::machine::{NTPD, Ntp, NtpDaemon};
+use crate::machine::{MAX_PHASE_NS, NTPD, Ntp, NtpDaemon};
 use crate::words::{UNKNOWN, source_name, time};
 
 /// The time in which the error grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
@@ -24,10 +24,6 @@ pub(crate) const PTP_GROWTH_US: i64 = 4 * GROWTH_US;
 /// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
 /// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
-
-/// The largest offset that the kernel takes from a daemon, ns (`MAXPHASE`, `include/linux/timex.h`;
-/// `ntp_update_offset` in `kernel/time/ntp.c`).
-const MAX_PHASE_NS: i64 = 500_000_000;
 
 /// A bound of Unix time's offset from UTC.
 pub(crate) struct UtcBound {
@@ -253,7 +249,7 @@ impl Document {
     /// The offset or error that this source states, ns.
     fn off_by(&self, source: OffSource) -> Option<i64> {
         match source {
-            OffSource::Kernel => Some(self.machine.ntp.as_ref()?.offset_ns),
+            OffSource::Kernel => Some(self.machine.ntp.as_ref()?.offset_ns()),
             OffSource::Daemon => self.machine.ntp_daemon.as_ref()?.offset_ns,
             OffSource::Estimate => Some(
                 self.ntp_with_set_error()?
@@ -301,5 +297,5 @@ fn kernel_error_ns(ntp: &Ntp) -> i64 {
     ntp.maximum_error_us
         .saturating_abs()
         .saturating_mul(1_000)
-        .saturating_add(ntp.offset_ns.saturating_abs())
+        .saturating_add(ntp.offset_ns().saturating_abs())
 }

@@ -1,7 +1,7 @@
 //! The kernel's NTP state.
 
 use serde::{Deserialize, Serialize};
-use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
+use tickline_core::reference::{kernel_rate_ppb, offset_from_timex_ns, steering_from_timex_ppb};
 use tickline_utc::sources::kernel::KernelErrors;
 
 /// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
@@ -15,7 +15,8 @@ pub(crate) struct Ntp {
     pub(crate) frequency_ppb: i64,
     /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
     pub(crate) tick_us: i64,
-    /// The offset that the kernel has still to slew after this second, ns.
+    /// The offset that the kernel has still to slew after this second, ns. In facts of a kernel
+    /// from Linux 5.1 to December 2024, a negative one may be some 4.29 s too large.
     pub(crate) offset_ns: i64,
     /// The time constant of that slew: each second the kernel removes one part in 2^(2 + constant)
     /// of the offset at the second's start. Null if it is unknown.
@@ -53,6 +54,10 @@ tickline_core::named! {
         Done => "done",
     }
 }
+
+/// The largest offset that the kernel takes from a daemon, ns (`MAXPHASE`, `include/linux/timex.h`;
+/// `ntp_update_offset` in `kernel/time/ntp.c`).
+pub(crate) const MAX_PHASE_NS: i64 = 500_000_000;
 
 /// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).
 const FLAGS: [&str; 16] = [
@@ -130,6 +135,17 @@ impl Ntp {
         self.errors().known_estimated_us()
     }
 
+    /// The offset that the kernel has still to slew, ns. `facts.sh`, and documents of older
+    /// versions, have what the kernel has stated, which may be wrong ([`offset_from_timex_ns`]).
+    pub(crate) fn offset_ns(&self) -> i64 {
+        let is_in_us = self.flags.is_some() && !self.has_flag("NANO");
+        if is_in_us && self.offset_ns > MAX_PHASE_NS {
+            offset_from_timex_ns(self.offset_ns / 1_000, false)
+        } else {
+            self.offset_ns
+        }
+    }
+
     /// The correction of the clock's rate without the slew of `offset_ns`, ppb.
     pub(crate) fn steering_ppb(&self) -> i64 {
         steering_from_timex_ppb(self.frequency_ppb, self.tick_us)
@@ -138,6 +154,6 @@ impl Ntp {
     /// The whole correction of the clock's rate, ppb. Leaves out a slew of `offset_ns` whose time
     /// constant is unknown.
     pub(crate) fn rate_ppb(&self) -> i64 {
-        kernel_rate_ppb(self.steering_ppb(), self.offset_ns, self.time_constant)
+        kernel_rate_ppb(self.steering_ppb(), self.offset_ns(), self.time_constant)
     }
 }

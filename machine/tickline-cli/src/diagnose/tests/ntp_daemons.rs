@@ -86,6 +86,20 @@ fn no_second_daemon_is_started_where_one_steers_the_clock() {
     }
 }
 
+/// busybox ntpd gives the kernel its offset in us. Symptom: where Linux 6.1 states an offset of
+/// -0.1 ms as 4.29 s, Unix time was off by at least 4.29 s.
+#[test]
+fn a_negative_offset_that_linux_states_as_a_positive_one_is_small() {
+    let machine = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .ntp(|ntp| {
+            ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]);
+            ntp.offset_ns = 4_294_867_000;
+        });
+    let finding = machine.only("ntp_unsynchronised");
+    finding.says("a program steers the kernel's clock");
+}
+
 /// The kernel's loop stays on after its program has ended. Symptom: "start no second one", where
 /// none ran.
 #[test]
