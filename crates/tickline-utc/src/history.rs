@@ -102,7 +102,7 @@ impl History {
     ///
     /// A slew need not be known, although a small step looks like one: by up to 501 us for each
     /// second since the last claim. While a slew is awaited, claims are 256 ms apart at most, if
-    /// chronyd answers. If the slew counted, readings would fail until chronyd has measured again,
+    /// chronyd answers, and the clock was not moved by other means. If the slew counted, readings would fail until chronyd has measured again,
     /// for up to 1,024 s, whenever the clock is set shortly after the thread's start.
     pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;

@@ -27,11 +27,10 @@
 //! started anew.
 //!
 //! By the second row the measured rate is 1 - f + s. So chronyd does not show that it steers,
-//! unless s is within the error of that measurement, which is large between two polls of the first
-//! half second. So a claim then allows for each s that the measurement has left possible, in so far
-//! as a report does not allow for it in any case. A slew may also begin after chronyd has shown
-//! that it steers, and be in f from chronyd's next measurement on. So a claim then also allows for
-//! a slew that is certain by its own measurement (`slew.rs`).
+//! unless s is within the error of that measurement. And a slew may begin after chronyd has shown
+//! that it steers, and be in f from chronyd's next measurement on. So a claim allows for each s
+//! that is possible by both: by two replies about chronyd's present measurement, and by the kernel's
+//! own clock (`slew.rs`).
 //!
 //! The fourth row's rate is in the hull wherever the kernel's rate and the reply's differ by less
 //! than the largest compensation. In a faster slew the last such difference counts. A compensation
@@ -117,9 +116,10 @@ impl Observation {
 /// What the replies so far have shown of chronyd.
 #[derive(Debug, Default)]
 pub(super) struct Steering {
-    /// `None` until chronyd has shown that it steers the kernel's clock. Then the slews, ppb, that
-    /// its frequency may have in it all the same: the rate by which it has shown that, less the
-    /// rate of its reply.
+    /// Whether chronyd has shown that it steers the kernel's clock.
+    steers: bool,
+    /// If it steers: the slews that its frequency may have in it, ppb, by two replies about the
+    /// present measurement.
     hidden_slew_ppb: Option<Rates>,
     /// The first reply about the present measurement, and the last reply.
     first: Option<Observation>,
@@ -180,23 +180,28 @@ impl Steering {
         let slew = self.measure_slew(&observation, max_gap_ns);
         self.observe(observation);
         self.notice_compensation(&observation);
-        let slew_ppb = match self.hidden_slew_ppb {
-            None => slew.by_adjtime_ppb,
-            // It may have begun since, and be in chronyd's frequency.
-            Some(hidden_ppb) if slew.is_certain => {
-                less_allowed(hidden_ppb).hull(slew.by_adjtime_ppb)
-            }
-            Some(hidden_ppb) => less_allowed(hidden_ppb),
-        };
+        let slew_ppb = self.slew_ppb(&slew);
         let rates = self.if_slewed_ppb(&observation, slew_ppb);
         let without_slew = self.if_slewed_ppb(&observation, Interval::at(0));
         self.slew_width_ppb = rates.width().saturating_sub(without_slew.width());
-        match (self.hidden_slew_ppb, slew.unexplained_ppb) {
-            (None, Some(kernel_ppb)) => rates.hull(if_another_steers_ppb(
-                Some(kernel_ppb),
-                tracking.frequency_ppb,
-            )),
+        match slew.unexplained_ppb {
+            Some(kernel_ppb) if !self.steers => {
+                rates.hull(self.if_another_steers_ppb(Some(kernel_ppb), tracking.frequency_ppb))
+            }
             _ => rates,
+        }
+    }
+
+    /// The slews that the kernel's clock may have, ppb, less what each report allows for: by its
+    /// own measurement, or, if chronyd steers, by chronyd's present measurement. Both have the
+    /// slew, and the narrower one counts.
+    fn slew_ppb(&self, slew: &SlewAtPoll) -> Rates {
+        let measured_ppb = slew.by_adjtime_ppb;
+        match self.hidden_slew_ppb.map(less_allowed) {
+            Some(hidden_ppb) if self.steers && hidden_ppb.width() < measured_ppb.width() => {
+                hidden_ppb
+            }
+            _ => measured_ppb,
         }
     }
 
@@ -209,20 +214,24 @@ impl Steering {
     /// at the poll where the measurement began, ns.
     pub(super) fn slew_awaited_since_ns(&self) -> Option<i64> {
         let is_allowed = |hidden_ppb: Rates| less_allowed(hidden_ppb) == Interval::at(0);
-        if self.hidden_slew_ppb.is_some_and(is_allowed) {
+        if self.steers && self.hidden_slew_ppb.is_some_and(is_allowed) {
             return None;
         }
         self.slew.new_since_ns()
     }
 
-    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
+    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed. Two replies with a step
+    /// between them would show a slew less the step.
     pub(super) fn record_clock_set(&mut self) {
+        self.first = None;
+        self.hidden_slew_ppb = None;
         self.slew.record_clock_set();
     }
 
     /// Forgets what chronyd has shown. If it does not answer, or is not synchronised, it may have
     /// been started anew.
     pub(super) fn forget(&mut self) {
+        self.steers = false;
         self.hidden_slew_ppb = None;
         self.first = None;
         self.last = None;
@@ -248,7 +257,7 @@ impl Steering {
         let Some(stated_ppb) = observation.stated_ppb else {
             // It is unknown which rates the kernel has had since the base.
             self.slew = SlewMeter::default();
-            return SlewAtPoll::default();
+            return SlewAtPoll::unknown();
         };
         let now = KernelPoll {
             raw_ns: observation.raw_ns,
@@ -275,11 +284,11 @@ impl Steering {
         let steered_ppb = Interval::at(self.if_it_steers_ppb(observation));
         let compensation_ppb = Interval::at(0).hull(Interval::at(self.compensation_ppb));
         let by_chronyd = |slew_ppb: Rates| steered_ppb.plus(slew_ppb).plus(compensation_ppb);
-        if self.hidden_slew_ppb.is_some() {
+        if self.steers {
             return by_chronyd(slew_ppb);
         }
         let kernel_ppb = observation.kernel_ppb(slew_ppb);
-        let by_another = if_another_steers_ppb(kernel_ppb, observation.frequency_ppb);
+        let by_another = self.if_another_steers_ppb(kernel_ppb, observation.frequency_ppb);
         by_chronyd(observation.adjtime_ppb.hull(slew_ppb)).hull(by_another)
     }
 
@@ -292,6 +301,7 @@ impl Steering {
     /// Adds an observation, and learns from it whether chronyd steers.
     fn observe(&mut self, observation: Observation) {
         let last = self.last.replace(observation);
+        self.hidden_slew_ppb = None;
         let is_repeated = |first: &Observation| {
             (first.measurement, first.frequency_ppb)
                 == (observation.measurement, observation.frequency_ppb)
@@ -300,9 +310,7 @@ impl Steering {
             self.first = Some(observation);
             let is_late =
                 |last: Observation| observation.raw_ns.minus(last.raw_ns).min > RESTART_NS;
-            if last.is_none_or(is_late) {
-                self.hidden_slew_ppb = None;
-            }
+            self.steers &= !last.is_none_or(is_late);
             return;
         };
         let elapsed_ns = observation.raw_ns.minus(first.raw_ns);
@@ -316,36 +324,36 @@ impl Steering {
             observation.kernel_ppb(Interval::at(0)),
             kernel_ppb,
         ]
-        .map(|kernel_ppb| if_another_steers_ppb(kernel_ppb, observation.frequency_ppb));
+        .map(|kernel_ppb| self.if_another_steers_ppb(kernel_ppb, observation.frequency_ppb));
         let steered_ppb = self.if_it_steers_ppb(&observation);
         // Each rounding, and the kernel's tick.
         let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
         let agrees = |rates: Rates| measured.overlaps(rates.widened_by(unsure_ppb));
         if !agrees(Interval::at(steered_ppb)) {
-            self.hidden_slew_ppb = None;
+            self.steers = false;
             self.first = Some(observation);
-        } else if !agrees(before.hull(now).hull(measured_between)) {
-            let hidden_ppb = limited(measured.minus(Interval::at(steered_ppb)));
-            let is_narrower = |last_ppb: Rates| hidden_ppb.width() < last_ppb.width();
-            if self.hidden_slew_ppb.is_none_or(is_narrower) {
-                self.hidden_slew_ppb = Some(hidden_ppb);
-            }
+            return;
         }
+        if !agrees(before.hull(now).hull(measured_between)) {
+            self.steers = true;
+        }
+        self.hidden_slew_ppb = Some(limited(measured.minus(Interval::at(steered_ppb))));
     }
-}
 
-/// The rates of UTC if another program steers the kernel's clock by `kernel_ppb`, and chronyd's
-/// frequency is `frequency_ppb`. A kernel that does not say steers by as much as NTP can, and slews
-/// by as much as adjtime(3) can.
-fn if_another_steers_ppb(kernel_ppb: Option<Rates>, frequency_ppb: i64) -> Rates {
-    // BOUND: the product of two numbers of 64 bits.
-    let by_kernel = |ppb: i64| {
-        let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(frequency_ppb));
-        Interval::at(to_ppb(product / BILLION - BILLION))
-    };
-    let unknown = Interval::around(0, MAX_FREQUENCY_PPB + ADJTIME_PPB);
-    let kernel_ppb = kernel_ppb.unwrap_or(unknown);
-    by_kernel(kernel_ppb.min).hull(by_kernel(kernel_ppb.max))
+    /// The rates of UTC if another program steers the kernel's clock by `kernel_ppb`, and chronyd's
+    /// frequency is `frequency_ppb`. A kernel that does not say steers by as much as NTP can, and
+    /// slews by as much as adjtime(3) can.
+    fn if_another_steers_ppb(&self, kernel_ppb: Option<Rates>, frequency_ppb: i64) -> Rates {
+        // BOUND: the product of two numbers of 64 bits.
+        let by_kernel = |ppb: i64| {
+            let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(frequency_ppb));
+            Interval::at(to_ppb(product / BILLION - BILLION))
+        };
+        let unknown_ppb =
+            Interval::around(self.tick_adjustment_ppb, MAX_FREQUENCY_PPB + ADJTIME_PPB);
+        let kernel_ppb = kernel_ppb.unwrap_or(unknown_ppb);
+        by_kernel(kernel_ppb.min).hull(by_kernel(kernel_ppb.max))
+    }
 }
 
 /// The mean rate of a clock that has gained `gained_ns` on `CLOCK_MONOTONIC_RAW` in `elapsed_ns`;

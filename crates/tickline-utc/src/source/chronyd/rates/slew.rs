@@ -20,11 +20,11 @@
 //! 1 ppm. If a measured interval is beyond that as a whole, then the clock was set, or the kernel
 //! had a rate that it has stated at no poll, or states a wrong one. No slew explains it, and the
 //! last slew stays. But in case the statement is wrong, the claim of this poll has the measured
-//! rate as well. (Once chronyd has shown that it steers, no statement counts.) A rate beyond
-//! [`MAX_RATE_PPB`] is left out: only a step makes it. A smaller step makes a wide claim, which is
-//! not published, because the thread asks first whether the clock was set
-//! (`Polls::ask_and_publish`). If the kernel does not tell the thread (the last event of the table
-//! in `lib.rs`), the wide claim holds until the next poll.
+//! rate as well, unless chronyd has shown that it steers. A rate beyond [`MAX_RATE_PPB`] is left
+//! out: only a step makes it. A smaller step makes a wide claim, which is not published, because
+//! the thread asks first whether the clock was set (`Polls::ask_and_publish`). If the kernel does
+//! not tell the thread (the last event of the table in `lib.rs`), the wide claim holds until the
+//! next poll.
 //!
 //! Two events end a measurement, and nothing is known of the slew then: a time without polls, and a
 //! poll at which the kernel does not say its rate. A set of the clock ends one as well, and then
@@ -42,15 +42,17 @@
 //! [`TICK_PPB`] in any case, so a claim gets wider only by what is beyond that. The width is 0.6 us
 //! at best (`polls.rs`). At best, then, the error is 1.2 ppm over a second, and a claim grows by
 //! 0.2 us in a second, to either side. Where a reading takes 10 us it grows by 19 us, and where it
-//! takes 50 us by 99 us, for as long as chronyd has not shown that it steers.
+//! takes 50 us by 99 us, until chronyd has shown that it steers, and that there is no such slew.
 //!
 //! The first claim allows for each slew that adjtime(3) makes. The next one replaces it 4 ms later,
 //! and is narrower if the width is below 1 us. Until the slew has been measured over half a second,
 //! the pause doubles from poll to poll (`Polls::pause`), so the polls are 4, 12, 28, 60, 124, 252
 //! and 508 ms after the base. By the error of the slew, the claim at 4 ms grows by four widths
 //! until the next poll, the one at 12 ms by 2.7, and later ones by about two. The claim of the last
-//! of these polls, at 508 ms, lasts for a second, and grows by four. Once chronyd has shown to
-//! within [`ALLOWED_PPB`] that it steers, a claim gets wider only by a slew that is certain.
+//! of these polls, at 508 ms, lasts for a second, and grows by four.
+//!
+//! Once chronyd has shown that it steers, two replies about its present measurement bound the slew
+//! as well, and the narrower of the two intervals counts (`rates.rs`).
 
 use super::{ADJTIME_PPB, Rates, TICK_PPB, mean_rates_ppb};
 use crate::claim_maker::POLL_NS;
@@ -79,13 +81,11 @@ pub(super) struct KernelPoll {
 }
 
 /// What a poll shows of the slew.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct SlewAtPoll {
     /// The slews by adjtime(3) that the kernel's clock may have, and none, ppb, less what each
     /// report allows for.
     pub(super) by_adjtime_ppb: Rates,
-    /// Whether the last measurement says that there is a slew.
-    pub(super) is_certain: bool,
     /// The rate of the kernel's clock since the base, ppb, if no slew by adjtime(3) explains it.
     pub(super) unexplained_ppb: Option<Rates>,
 }
@@ -103,6 +103,16 @@ pub(super) struct SlewMeter {
     earlier_ppb: Option<Rates>,
     /// `CLOCK_MONOTONIC_RAW` at the last poll, ns.
     last_ns: Option<i64>,
+}
+
+impl SlewAtPoll {
+    /// What a poll shows at which nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self {
+            by_adjtime_ppb: less_allowed(POSSIBLE_PPB),
+            unexplained_ppb: None,
+        }
+    }
 }
 
 impl SlewMeter {
@@ -139,10 +149,8 @@ impl SlewMeter {
             self.base = Some(base);
             self.slew_ppb.or(measured_ppb)
         };
-        let is_slew = |slew_ppb: Rates| !slew_ppb.widened_by(TICK_PPB).overlaps(Interval::at(0));
         SlewAtPoll {
             by_adjtime_ppb: less_allowed(slew_ppb.unwrap_or(POSSIBLE_PPB)),
-            is_certain: self.slew_ppb.is_some_and(is_slew),
             unexplained_ppb,
         }
     }

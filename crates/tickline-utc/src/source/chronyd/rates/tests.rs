@@ -367,6 +367,14 @@ fn a_kernel_that_does_not_say_may_steer_and_slew_by_as_much_as_it_can() {
     assert_eq!(rates, Interval::around(0, 500_000 + 500_000));
 }
 
+#[test]
+fn a_kernel_that_does_not_say_may_have_an_adjustment_that_it_hides() {
+    let mut steering = Steering::new(300_000);
+    let at = at_ms(0);
+    let rates = steering.rates_ppb(&tracking(), None, [&at, &at], valid_ns(0));
+    assert_eq!(rates, Interval::between(-700_000, 1_300_000));
+}
+
 /// By a frequency of 1 %, all rates of a steered clock are 990 ppm apart: less than the 1,000 ppm
 /// from which on a rate is not known.
 #[test]

@@ -233,7 +233,7 @@ fn a_slew_that_is_never_measured_is_awaited_since_the_first_poll() {
 }
 
 /// What a kernel from before commit f5807b0606da states for -40 ppm and an offset of -100 us with a
-/// constant of 6, if nobody knows of its fault (`offset_from_us` in `sys/linux.rs`).
+/// constant of 6, if nobody knows of its fault (`offset_from_timex_ns`).
 const WRONG_PPB: i64 = 16_802_615;
 
 /// Symptom: under busybox' ntpd and Linux 5.10 the kernel stated +1.7 %, and no claim had the true
