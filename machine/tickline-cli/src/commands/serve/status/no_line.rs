@@ -109,8 +109,8 @@ mod tests {
 
     const NEEDS_COMPARISON: Option<ClockState> = Some(ClockState::Fallback(Reason::Untested));
 
-    #[test]
     /// Symptom: "the server has stopped" read as if a signal had stopped it (state T).
+    #[test]
     fn a_server_that_is_gone_is_said_to_have_ended() {
         for state in [NEEDS_COMPARISON, Some(ClockState::Fast), None] {
             let reason = servers_reason(&PageServer::None, state);
