@@ -398,14 +398,19 @@ fn page(machine: &Machine) -> String {
         Some(0) => "mapped by no process".to_owned(),
         Some(1) => format!("mapped by 1 process{by}"),
         Some(readers) => format!("mapped by {} processes{by}", grouped(readers)),
+        // Root, too, may not examine each process, as in a container.
         None if machine.page_served.is_some() => {
-            "this user may not see by whom it is mapped".to_owned()
+            "mapped by no process that this user may examine".to_owned()
         }
+        // Whether a page serves is also unknown to a process that may not read the counter.
+        None if machine.counter_readable == Some(true) => "none is served".to_owned(),
         None => "none is served, or this user may not see by whom it is mapped".to_owned(),
     };
+    let is_unseen = machine.page_readers.is_none() && machine.page_served == Some(true);
     let is_idle = machine.page_served == Some(false) && !is_off;
     joined([
         is_off.then(|| "switched off (tickline serve status says what ends this)".to_owned()),
+        (is_unseen && !is_off).then(|| "serves".to_owned()),
         Some(readers),
         is_idle.then(|| "it serves nothing now (tickline serve status)".to_owned()),
     ])

@@ -46,7 +46,7 @@ impl JsonOutput {
         {
             let path = second.path.display();
             return Err(io::Error::other(format!(
-                "{option} {path} and --json name one place: choose two"
+                "{option} {path} and --json name one place: write one of them to a file of its own"
             )));
         }
         Ok(second)

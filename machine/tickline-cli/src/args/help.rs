@@ -170,7 +170,9 @@ The findings of --accept do not count.",
         "Exit codes with --fix",
         "  0  the clocksource was switched
   1  the clocksource is as before: no other one helps, the check failed, you answered no, or the
-     switch was undone, because the clock then ran at another rate",
+     switch was undone, because the clock then ran at another rate
+  2  an error: without --yes, if standard input is not a terminal; no right to switch; the switch
+     failed",
     ),
     Section::new(
         "Examples",
@@ -538,7 +540,7 @@ mod tests {
         assert_lists(EXPLAIN, CODES, &[Exit::Success, Exit::Error]);
         let [yes, no, error] = USUAL;
         assert_lists(WARP, CODES, &[yes, no, error, Exit::Untested]);
-        assert_lists(DOCTOR, "Exit codes with --fix", &[yes, no]);
+        assert_lists(DOCTOR, "Exit codes with --fix", &USUAL);
         let of_plugin = [
             PluginStatus::Ok,
             PluginStatus::Warning,

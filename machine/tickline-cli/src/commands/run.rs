@@ -192,7 +192,8 @@ impl Wish {
             return Self::Always;
         }
         Self::Kernels(format!(
-            "it needs no system call here (clocksource {clocksource})"
+            "it needs no system call here (clocksource {clocksource}); to use the page all the \
+             same: tickline run --always"
         ))
     }
 }

@@ -243,15 +243,15 @@ fn no_page(page: &Path) -> io::Error {
     io::Error::other(nothing_at(page, &page::default_pages(), &next))
 }
 
-/// The message for a page that does not exist; `next` says what to look at. A path that is not one
+/// The message for a page that does not exist; `next` says what to do. A path that is not one
 /// of the default pages may have a typing error.
 fn nothing_at(page: &Path, defaults: &[PathBuf], next: &str) -> String {
     let shown = plain_path(page);
     if defaults.iter().any(|default| default == page) {
-        format!("there is no page {shown}, so nothing is served there; to see why: {next}")
+        format!("there is no page {shown}, so nothing is served there. Next, {next}")
     } else {
         let doubt = doubt_path(page, defaults);
-        format!("there is no page {shown}: {doubt}. If this is the right path, to see why: {next}")
+        format!("there is no page {shown}: {doubt}. If this is the right path, {next}")
     }
 }
 
@@ -464,8 +464,8 @@ mod tests {
     #[test]
     fn a_missing_default_page_is_answered_with_the_servers_state() {
         let page = PathBuf::from("/no/such/page");
-        let text = nothing_at(&page, std::slice::from_ref(&page), "systemctl status");
-        let expected = "so nothing is served there; to see why: systemctl status";
+        let text = nothing_at(&page, std::slice::from_ref(&page), "start a server");
+        let expected = "so nothing is served there. Next, start a server";
         assert!(text.ends_with(expected), "{text}");
     }
 
@@ -474,13 +474,13 @@ mod tests {
     fn a_path_with_a_typing_error_is_doubted_before_the_server() {
         let root = tempfile::tempdir().unwrap();
         let [page, default] = ["pgae", "page.v1"].map(|name| root.path().join(name));
-        let text = nothing_at(&page, std::slice::from_ref(&default), "its log");
+        let text = nothing_at(&page, std::slice::from_ref(&default), "start a server");
         let [page, default] = [page, default].map(|path| path.display().to_string());
         assert_eq!(
             text,
             format!(
                 "there is no page {page}: nothing is at this path, and no page is at {default}. If \
-                 this is the right path, to see why: its log"
+                 this is the right path, start a server"
             )
         );
     }

@@ -78,11 +78,15 @@ impl Texts {
         {
             return None;
         }
-        self.last = Some((waited, why.to_owned()));
+        let timeout = span(self.timeout);
+        let progress = match self.last.replace((waited, why.to_owned())) {
+            // The first text comes at once: the microseconds until then say nothing.
+            None => format!("for {timeout} at most"),
+            Some(_) => format!("{} of {timeout}", span(waited)),
+        };
         let Self { limit, .. } = self;
-        let [waited, timeout] = [waited, self.timeout].map(span);
         Some(format!(
-            "tickline: waiting for Unix time to be within {limit} of UTC ({waited} of {timeout}): {why}"
+            "tickline: waiting for Unix time to be within {limit} of UTC ({progress}): {why}"
         ))
     }
 
@@ -120,14 +124,24 @@ mod tests {
 
     #[test]
     fn a_text_says_what_is_awaited_for_how_long_and_why() {
-        let text = texts().waiting(Duration::from_secs(2), "no NTP daemon answers");
+        let mut texts = texts();
+        texts.waiting(Duration::ZERO, "the clock was stepped");
+        let text = texts.waiting(Duration::from_secs(12), "no NTP daemon answers");
         assert_eq!(
             text.as_deref(),
             Some(
-                "tickline: waiting for Unix time to be within 250 ms of UTC (2 s of 60 s): no NTP \
+                "tickline: waiting for Unix time to be within 250 ms of UTC (12 s of 60 s): no NTP \
                  daemon answers"
             )
         );
+    }
+
+    /// Symptom: "(72.7 us of 3 s)", at once.
+    #[test]
+    fn the_first_text_has_the_timeout_alone() {
+        let text = texts().waiting(Duration::from_micros(73), "no NTP daemon answers");
+        let expected = "within 250 ms of UTC (for 60 s at most): no NTP daemon answers";
+        assert!(text.unwrap().ends_with(expected));
     }
 
     #[test]

@@ -522,7 +522,7 @@ mod tests {
     fn the_commands_for_virtualbox_ask_for_the_machines_name() {
         let steps = hosts::virtualbox_steps();
         let names: Vec<_> = steps.named().map(|(name, _)| name).collect();
-        assert_eq!(names, ["check", "keep", "undo keep"]);
+        assert_eq!(names, ["first", "keep", "undo keep"]);
         for (name, command) in steps.named() {
             let mut shell = std::process::Command::new("sh");
             let output = shell

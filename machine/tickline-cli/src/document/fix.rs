@@ -323,10 +323,11 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The name and the command of each step.
+    /// The name and the command of each step. The check is named "first": it is shown below the
+    /// numbered steps of the text, and comes before them.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let steps = [
-            ("check", &self.check),
+            ("first", &self.check),
             ("now", &self.now),
             ("undo", &self.undo),
             ("keep", &self.keep),

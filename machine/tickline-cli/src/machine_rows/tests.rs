@@ -402,6 +402,36 @@ fn a_page_that_serves_nothing_says_so() {
     assert_eq!(row(Some(true)), "mapped by no process");
 }
 
+/// Symptom: root read that it may not see by whom a page is mapped, which no process had mapped.
+#[test]
+fn a_page_whose_readers_are_unknown_says_whether_it_serves() {
+    let row = |page_served| {
+        page(&Machine {
+            page_served: Some(page_served),
+            ..Machine::default()
+        })
+    };
+    let unseen = "mapped by no process that this user may examine";
+    assert_eq!(row(true), format!("serves, {unseen}"));
+    let idle = "it serves nothing now (tickline serve status)";
+    assert_eq!(row(false), format!("{unseen}, {idle}"));
+}
+
+/// Symptom: "none is served, or this user may not see by whom it is mapped", where no page was.
+#[test]
+fn a_page_that_is_not_there_is_said_not_to_be_served() {
+    let row = |counter_readable| {
+        page(&Machine {
+            counter_readable,
+            ..Machine::default()
+        })
+    };
+    assert_eq!(row(Some(true)), "none is served");
+    for unknown in [Some(false), None] {
+        assert!(row(unknown).starts_with("none is served, or "));
+    }
+}
+
 /// Symptom: "mapped by 1 process (tickline serve), it serves nothing now" read as if the server had
 /// failed.
 #[test]

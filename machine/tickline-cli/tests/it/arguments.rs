@@ -266,7 +266,10 @@ fn two_outputs_to_one_place_are_refused() {
         // Neither file exists yet, and their folder has two names.
         "report --duration 1s --out taken/a --json link/a",
     ] {
-        assert_refused(&[(line, &["name one place: choose two"])]);
+        assert_refused(&[(
+            line,
+            &["name one place: write one of them to a file of its own"],
+        )]);
     }
 }
 

@@ -406,6 +406,13 @@ fn the_guides_check_of_a_page_is_one_line_with_nagios_codes() {
             "off: switched off: run\n",
         ),
         ("tickline: there is no page\\n", 2, 2, "there is no page\n"),
+        // Symptom: only the first of the lines into which the text was broken.
+        (
+            "phase   off: switched off: run\\n        then start\\nreaders 0\\n        more\\n",
+            1,
+            0,
+            "off: switched off: run then start\n",
+        ),
     ] {
         assert_eq!(check(status, code), (Some(expected), line.to_owned()));
     }

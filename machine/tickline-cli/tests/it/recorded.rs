@@ -212,7 +212,7 @@ fn commands_for_the_host_are_shown_with_their_check_and_their_undoing() {
     let shown = shown("virtualbox-debian7");
     for part in [
         "run:  the following commands on the host",
-        "check: VBoxManage showvminfo ",
+        "first: VBoxManage showvminfo ",
         "--paravirtprovider kvm && VBoxManage setextradata ",
         "undo keep: VBoxManage modifyvm ",
     ] {

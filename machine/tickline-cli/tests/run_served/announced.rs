@@ -173,6 +173,18 @@ fn a_fast_clock_is_left_as_it_is() {
     assert_begins(common::tickline(&["run", "true"]), fast);
 }
 
+/// Symptom: the line did not say how to get the page all the same.
+#[test]
+fn beside_a_fast_clock_the_option_that_uses_the_page_is_named() {
+    if !tickline_page::program::kernels_clock_is_fast() {
+        skip("the kernel's clock is a system call here");
+        return;
+    }
+    let line = said(&mut common::tickline(&["run", "true"]));
+    let option = "; to use the page all the same: tickline run --always";
+    assert!(line.ends_with(option), "{line}");
+}
+
 #[test]
 fn a_fast_clock_is_left_as_it_is_in_an_outer_run() {
     let Some(served) = ServedPage::new() else {

@@ -160,16 +160,17 @@ impl ServiceManager {
         }
     }
 
-    /// What to look at if there is no page at this path. A container mostly lacks the mount.
+    /// What to do if there is no page at this path, and then what to look at. A container mostly
+    /// lacks the mount.
     pub(super) fn next_without_page(self, page: &Path) -> String {
         let look = self.look();
         let start = self.start(page);
         let mount = if self == Self::Other && page == page::of_machine() {
-            "in a container, mount the host's page at this path, read-only; "
+            "in a container, mount the host's page at this path, read-only; elsewhere, "
         } else {
             ""
         };
-        format!("{look}; {mount}to start a server: {start}")
+        format!("{mount}start a server: {start}. To see why there is none: {look}")
     }
 
     /// Where the server's state and its log are. On Alpine the second command of OpenRC finds the
@@ -551,8 +552,20 @@ mod tests {
     #[test]
     fn a_container_without_the_page_is_told_to_mount_it_before_a_server_is_started() {
         let next = ServiceManager::Other.next_without_page(page::of_machine());
-        let mount = "; in a container, mount the host's page at this path, read-only; to start a ";
-        assert!(next.contains(mount), "{next}");
+        let mount =
+            "in a container, mount the host's page at this path, read-only; elsewhere, start a ";
+        assert!(next.starts_with(mount), "{next}");
+    }
+
+    /// Symptom: the command that starts a server stood at the end of 450 characters.
+    #[test]
+    fn without_a_page_the_start_of_a_server_comes_before_its_log() {
+        let manager = ServiceManager::Systemd;
+        let next = manager.next_without_page(page::of_machine());
+        let start = "start a server: systemctl restart tickline, as root";
+        assert!(next.starts_with(start), "{next}");
+        let look = format!(". To see why there is none: {}", manager.look());
+        assert!(next.ends_with(&look), "{next}");
     }
 
     #[test]

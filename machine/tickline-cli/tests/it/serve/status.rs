@@ -58,13 +58,13 @@ fn a_file_that_is_no_page_may_be_the_wrong_path() {
 }
 
 #[test]
-fn a_page_whose_server_has_stopped_says_so() {
+fn a_page_whose_server_has_ended_says_so() {
     let (_folder, page) = page_of_stopped_server();
     let shown = text(&run(&page, &["status"]).stdout);
     if shown.contains("tickline doctor") {
         return skip(format_args!("a gate is closed on this machine: {shown}"));
     }
-    assert!(shown.contains("the server has stopped"), "{shown}");
+    assert!(shown.contains("the server has ended"), "{shown}");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
 fn the_status_of_a_missing_page_says_how_to_start_a_server() {
     let (_folder, page) = folder();
     let message = text(&run(&page, &["status"]).stderr);
-    assert!(message.contains("; to start a server: "), "{message}");
+    assert!(message.contains(", start a server: "), "{message}");
 }
 
 /// Symptom: "no page is at /run/tickline/page.v1 or /run/tickline/page.v1".

@@ -49,7 +49,7 @@ fn machines_state() -> Option<ClockState> {
 /// of a clock of this process, which compares no counters.
 const fn servers_reason(server: &PageServer, state: Option<ClockState>) -> &'static str {
     match (server, state) {
-        (PageServer::None, _) => "the server has stopped",
+        (PageServer::None, _) => "the server has ended",
         (
             PageServer::Process(_) | PageServer::Invisible,
             Some(ClockState::Fallback(Reason::Untested)),
@@ -109,11 +109,12 @@ mod tests {
 
     const NEEDS_COMPARISON: Option<ClockState> = Some(ClockState::Fallback(Reason::Untested));
 
+    /// Symptom: "the server has stopped" read as if a signal had stopped it (state T).
     #[test]
-    fn a_stopped_server_is_said_to_have_stopped() {
+    fn a_server_that_is_gone_is_said_to_have_ended() {
         for state in [NEEDS_COMPARISON, Some(ClockState::Fast), None] {
             let reason = servers_reason(&PageServer::None, state);
-            assert_eq!(reason, "the server has stopped");
+            assert_eq!(reason, "the server has ended");
         }
     }
 

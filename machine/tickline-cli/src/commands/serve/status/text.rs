@@ -183,7 +183,7 @@ impl PageReport {
         if more > 0 {
             say(screen, "", &format!("and {more} more"));
         }
-        let library_only = "with the library of tickline run, but not with this page";
+        let library_only = "with the library, but not with this page";
         say_processes(screen, library_only, &self.library_only);
         let run_only = "started by tickline run, but without the page and the library";
         say_processes(screen, run_only, &self.run_only);

@@ -229,8 +229,8 @@ fn with_readers(count: u32) -> PageReport {
 fn a_reader_has_a_line_with_its_way_of_reading() {
     assert_says(
         &with_readers(2),
-        "readers 2 1 program, which reads the page itself 2 program with the library of \
-         tickline run, but not with this page: 101 program, 102 program",
+        "readers 2 1 program, which reads the page itself 2 program with the library, but \
+         not with this page: 101 program, 102 program",
     );
 }
 
