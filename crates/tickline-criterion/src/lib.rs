@@ -40,7 +40,7 @@
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]) |
 //! | a helper's `&mut Bencher` | `&mut Bencher<'_, CounterTime>`; for [`BenchPairs`] `&mut PairBencher<'_>` |
 //! | a helper's `&mut BenchmarkGroup<'_, WallTime>` | `&mut BenchmarkGroup<'_, CounterTime>` |
-//! | a routine of `iter_custom` that returns a `Duration` | a routine that reads a clone of the [`CounterTime`] and returns an [`Elapsed`] ([an example](CounterTime)); or the `Duration` with `.into()`: the routine keeps its clock, and nothing is subtracted |
+//! | a routine of `iter_custom` that returns a `Duration` | a routine that reads a [`CounterTime`] and returns an [`Elapsed`]: a clone, or in a target of `criterion_group!` or [`group`] another one, `let time = CounterTime::new_or_wall_time();` ([examples](CounterTime#readings-in-iter_custom)). Or the `Duration` with `.into()`: the routine keeps its clock, nothing is subtracted, and a line says so |
 //!
 //! - The short form is for `WallTime` only. With `&mut Criterion<CounterTime>` it does not compile:
 //!   `error[E0308]: mismatched types`, with "expected `&mut Criterion<CounterTime>`, found

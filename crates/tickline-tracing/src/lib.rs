@@ -52,7 +52,7 @@
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault (Unix) | [`flight::FlightRecorderBuilder::in_file`], `tickline flight` |
 //! | get count, sum, max and quantiles for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
-//! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
+//! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`.with_sink(CloseEvents::new())`](CloseEvents) |
 //! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimer` (feature `cpu-time`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`fmt`] |
 //! | get these times in the spans that tracing-opentelemetry exports | `otel::layer` (feature `opentelemetry-0-33`) |

@@ -7,12 +7,13 @@
 //! Measure there with `clock.elapsed(start)`: `start.elapsed()` reads the real clock.
 //!
 //! With the feature `mock`, readings without a [`Clock`] test a flag first. Name the feature only
-//! among the `[dev-dependencies]` (`cargo add --dev tickline --features mock`), and cargo builds
-//! the program without it. This needs cargo's resolver 2 or later: the default from edition 2021
-//! on, which a virtual workspace must name. Tests, examples and benchmarks of the same package have
-//! the feature. To measure readings there without the flag, put the tests that use the mock into a
-//! package of their own, and run `cargo bench -p PACKAGE`: with `--workspace` a package gets the
-//! features that others ask for.
+//! among the `[dev-dependencies]`, and cargo builds the program without it. With a clone of the
+//! repository beside your project, that is
+//! `cargo add --path ../tickline/crates/tickline --dev --features mock`. It needs cargo's
+//! resolver 2 or later: the default from edition 2021 on, which a virtual workspace must name.
+//! Tests, examples and benchmarks of the same package have the feature. To measure readings there
+//! without the flag, put the tests that use the mock into a package of their own, and run
+//! `cargo bench -p PACKAGE`: with `--workspace` a package gets the features that others ask for.
 //!
 //! ```
 //! use std::time::Duration;

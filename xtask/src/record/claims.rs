@@ -223,7 +223,7 @@ fn readings_of_quanta_take_as_long_on_as_many_processors_as_the_readme_says() {
     let is_as_long = |ratios: &&[f64; 2]| ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.01);
     let as_long = ratios.iter().filter(is_as_long).count();
     let expected = format!("{as_long} of {}", ratios.len());
-    let phrase = "in a tight loop, and as long on # processors";
+    let phrase = "in a tight loop. On # processors they take as long.";
     assert_said(&[(README, phrase)], &expected);
 }
 

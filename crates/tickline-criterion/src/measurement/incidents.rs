@@ -98,6 +98,11 @@ impl Observations {
             incidents.fallback_state = Some(self.state);
         }
         let is_fast = [before, self.state] == [ClockState::Fast; 2];
+        if sample.is_by_another_clock() {
+            // Neither the counter nor its rate has a part in it.
+            incidents.other_clock_samples += 1;
+            return SampleTrust::Trusted;
+        }
         incidents.samples += 1;
         incidents.moved_samples += u64::from(sample.moved > 0);
         incidents.backwards_samples += u64::from(sample.backwards > 0);
@@ -220,8 +225,13 @@ impl fmt::Display for SubtractedTime {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incidents {
-    /// The number of samples that were converted into ns.
+    /// The number of samples that were converted into ns, without the
+    /// [`other_clock_samples`](Self::other_clock_samples).
     pub samples: u64,
+    /// The number of samples that another clock has measured: routines of `iter_custom` have
+    /// returned a `Duration`, by `.into()`. Nothing was subtracted from these samples, and no other
+    /// incident counts them.
+    pub other_clock_samples: u64,
     /// The number of samples in which a pair of readings began on one CPU and ended on another. A
     /// move away and back, or between two pairs, does not count here. If no instruction reads the
     /// CPU's id with the counter (aarch64), the crate notices no move.
@@ -344,6 +354,13 @@ impl fmt::Display for Incidents {
         }
         if samples > 0 && !self.events.is_empty() {
             lines.push(self.events_line());
+        }
+        if self.other_clock_samples > 0 {
+            lines.push(format!(
+                "{} samples are by another clock (`iter_custom` with `.into()`): nothing was subtracted; see \
+                 `CounterTime`",
+                self.other_clock_samples
+            ));
         }
         f.write_str(&lines.join("\n"))
     }

@@ -223,7 +223,8 @@ const PS_PER_NS: f64 = 1e3;
 ///
 /// Sums stay in ticks, so that sums under `iter_batched` are not rounded. The cost of the pairs is
 /// subtracted once, from the whole sum, and so is the time that the thread lost. A [`Duration`]
-/// converts into an `Elapsed`, for `iter_custom` routines that time themselves.
+/// converts into an `Elapsed`, for `iter_custom` routines that time themselves. Nothing is
+/// subtracted from it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -247,6 +248,8 @@ pub struct Elapsed {
     pub(crate) backwards: u64,
     /// Picoseconds without a cost: from another clock, or already converted.
     pub(crate) other_ps: u64,
+    /// The number of times from another clock in `other_ps`.
+    pub(crate) durations: u64,
     /// The time that the thread lost in the pairs.
     pub(crate) lost: LostTime,
 }
@@ -263,11 +266,12 @@ impl Elapsed {
             moved: moved.into(),
             backwards: backwards.into(),
             other_ps: 0,
+            durations: 0,
             lost: LostTime::default(),
         }
     }
 
-    /// A time in ns. A negative time becomes 0.
+    /// A time of this crate's pairs that is already converted, ns. A negative time becomes 0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -278,6 +282,11 @@ impl Elapsed {
             other_ps: (ns * PS_PER_NS).round() as u64,
             ..Self::default()
         }
+    }
+
+    /// Whether another clock has measured all of it.
+    pub(crate) const fn is_by_another_clock(&self) -> bool {
+        self.durations > 0 && self.pairs == 0
     }
 
     /// The time in ns, without the cost of the pairs and without what is known to be lost in them;
@@ -301,6 +310,7 @@ impl Add for Elapsed {
             moved: self.moved.saturating_add(other.moved),
             backwards: self.backwards.saturating_add(other.backwards),
             other_ps: self.other_ps.saturating_add(other.other_ps),
+            durations: self.durations.saturating_add(other.durations),
             lost: self.lost + other.lost,
         }
     }
@@ -327,6 +337,7 @@ impl From<Duration> for Elapsed {
     fn from(other: Duration) -> Self {
         Self {
             other_ps: u64::try_from(other.as_nanos() * 1_000).unwrap_or(u64::MAX),
+            durations: 1,
             ..Self::default()
         }
     }
@@ -458,6 +469,26 @@ mod tests {
     fn the_cost_of_a_pair_takes_nothing_off_a_duration() {
         let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
         assert_eq!(sum.to_ns(&scale(2.0, 40.0)), 70.0);
+    }
+
+    /// A clock with coarse steps often measures 0.
+    #[test]
+    fn a_sum_of_durations_is_by_another_clock() {
+        let sum = Elapsed::from(Duration::ZERO) + Elapsed::from(Duration::ZERO);
+        assert!(sum.is_by_another_clock(), "{sum:?}");
+    }
+
+    #[test]
+    fn a_sum_with_a_pair_is_not_by_another_clock() {
+        let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
+        assert!(!sum.is_by_another_clock(), "{sum:?}");
+    }
+
+    /// Such are the samples of `bench_pairs`, from which the cost has been subtracted.
+    #[test]
+    fn a_converted_time_is_not_by_another_clock() {
+        let sum = Elapsed::from_ns(70.0) + Elapsed::default();
+        assert!(!sum.is_by_another_clock(), "{sum:?}");
     }
 
     #[test]

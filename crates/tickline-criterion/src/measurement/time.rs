@@ -26,8 +26,12 @@ thread_local! {
 
 /// Time by the CPU's counter, in ns, for criterion's `Criterion::with_measurement`.
 ///
-/// Clones share one clock; incidents are printed when the last clone is dropped. A routine for
-/// `iter_custom` needs a clone for its readings:
+/// Clones share one clock; incidents are printed when the last clone is dropped.
+///
+/// # Readings in `iter_custom`
+///
+/// A routine for `iter_custom` needs a `CounterTime` for its readings. Where the program makes its
+/// `Criterion` itself, that is a clone:
 ///
 /// ```
 /// use criterion::Criterion;
@@ -55,6 +59,38 @@ thread_local! {
 /// });
 /// # std::fs::remove_dir_all(directory).ok();
 /// ```
+///
+/// A target of `criterion_group!` or of [`group`](crate::group()) can't get a clone. It makes
+/// another `CounterTime`, with the same settings, and reads that one:
+///
+/// ```no_run
+/// use criterion::Criterion;
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::{CounterTime, Elapsed};
+///
+/// fn custom(criterion: &mut Criterion<CounterTime>) {
+///     let time = CounterTime::new_or_wall_time(); // not in the routine: it takes 0.1 s or more
+///     criterion.bench_function("custom", |bencher| {
+///         bencher.iter_custom(|iterations| {
+///             (0..iterations)
+///                 .map(|iteration| {
+///                     let start = time.start();
+///                     std::hint::black_box(std::hint::black_box(iteration).count_ones());
+///                     time.end(start)
+///                 })
+///                 .sum::<Elapsed>()
+///         });
+///     });
+/// }
+/// ```
+///
+/// Both read the same counter. criterion's own `CounterTime` converts the times, and prints the
+/// incidents. The line about the counter is printed once in a process. If only one of the two
+/// prints `measuring with WallTime`, these times are wrong: repeat the benchmark.
+///
+/// A routine may also return the `Duration` of another clock, with `.into()`. It keeps this clock:
+/// no cost of readings and no lost time is subtracted. At the end a line says how many samples
+/// these are ([`Incidents::other_clock_samples`]).
 #[derive(Debug, Clone)]
 pub struct CounterTime {
     shared: Arc<Shared>,

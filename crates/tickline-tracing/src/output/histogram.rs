@@ -126,7 +126,8 @@ impl Measure {
 /// ```
 ///
 /// Printed histograms are a table with a line for each [`Summary`]. Its column `time` says which
-/// time of the spans the histograms have, so that tables of several measures may follow each other:
+/// time of the spans the histograms have, so that tables of several measures may follow each other,
+/// each by `println!`: it ends without a line feed.
 ///
 /// ```text
 /// span      time       count        p50        p90        p99      p99.9        max

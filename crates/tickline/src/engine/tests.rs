@@ -194,13 +194,13 @@ fn the_text_of_a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
     assert!(text.contains(&frequency), "{text}");
 }
 
-/// Symptom: "the last line has ended" of a clock that never had one.
+/// Symptom: "the last calibration has run out" of a clock that never had one.
 #[test]
 fn a_status_tells_of_no_line_if_the_counter_was_too_slow_for_one() {
     let mut status = status_on(250, 10);
     status.state = crate::ClockState::Calibrating;
     let text = status.to_string();
-    assert!(!text.contains("the last line has ended"), "{text}");
+    assert!(!text.contains("the last calibration has run out"), "{text}");
 }
 
 #[test]

@@ -94,24 +94,24 @@ fn a_status_shows_its_figures_with_their_units() {
 }
 
 #[test]
-fn a_status_of_the_counter_says_that_its_bound_is_not_known() {
+fn a_status_of_the_counter_says_when_it_has_a_bound_again() {
     let mut status = status_of(ClockState::Fast);
     status.frequency_hz = Some(2_600_000_000);
     let text = status.to_string();
     assert!(
-        text.contains("; bound not known now; counter 2600000000 Hz"),
+        text.contains("; no bound until the next recalibration; counter 2600000000 Hz"),
         "{text}"
     );
 }
 
 #[test]
-fn a_status_says_that_the_last_line_has_ended() {
+fn a_status_says_that_the_last_calibration_has_run_out() {
     let mut status = status_of(ClockState::Calibrating);
     for (frequency_hz, had_line) in [(None, false), (Some(2_600_000_000), true)] {
         status.frequency_hz = frequency_hz;
         let text = status.to_string();
         assert_eq!(
-            text.contains("; the last line has ended"),
+            text.contains("; the last calibration has run out"),
             had_line,
             "{text}"
         );

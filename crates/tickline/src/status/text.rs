@@ -71,7 +71,7 @@ impl Status {
     fn ended_line(&self) -> Option<String> {
         let had_line = self.frequency_hz.is_some();
         (self.state == ClockState::Calibrating && had_line)
-            .then(|| "the last line has ended".to_owned())
+            .then(|| "the last calibration has run out".to_owned())
     }
 
     fn bound(&self) -> Option<String> {
@@ -80,7 +80,7 @@ impl Status {
         }
         // Only the slow path still uses the line, or the next one is not complete.
         (self.frequency_hz.is_some() && self.reads_counter())
-            .then(|| "bound not known now".to_owned())
+            .then(|| "no bound until the next recalibration".to_owned())
     }
 
     fn frequency(&self) -> Option<String> {

@@ -189,6 +189,48 @@ fn what_was_subtracted_is_said_with_its_cause_and_its_samples() {
     );
 }
 
+/// Symptom: "194 of 600 samples lost the CPU", of which 100 were by another clock, so that nothing
+/// could be subtracted from them.
+#[test]
+fn samples_by_another_clock_are_not_among_those_of_the_counter() {
+    let open = status();
+    let mut observations = observations(&open);
+    for sample in [
+        Elapsed::default(),
+        Elapsed::from(Duration::from_nanos(70)),
+        Elapsed::default(),
+    ] {
+        observations.count(&sample, &open);
+    }
+    observations.count_lost(&lost(1_500_000, 0, 40), 1e6);
+    let text = observations.incidents(&open.events, no_name).to_string();
+    assert!(text.starts_with("1 of 2 samples lost the CPU"), "{text}");
+}
+
+/// Symptom: nothing was subtracted from the samples of a routine with `.into()`, and nothing said
+/// that.
+#[test]
+fn a_line_says_how_many_samples_are_by_another_clock() {
+    let open = status();
+    let mut observations = observations(&open);
+    for us in [3, 5] {
+        observations.count(&Elapsed::from(Duration::from_micros(us)), &open);
+    }
+    assert_eq!(
+        observations.incidents(&open.events, no_name).to_string(),
+        "2 samples are by another clock (`iter_custom` with `.into()`): nothing was subtracted; see `CounterTime`"
+    );
+}
+
+#[test]
+fn a_sample_by_another_clock_needs_no_trust_in_the_counter() {
+    let open = status();
+    let closed = with(&open, |status| status.state = CLOSED);
+    let mut observations = observations(&open);
+    let trust = observations.count(&Elapsed::from(Duration::from_nanos(70)), &closed);
+    assert_eq!((trust, observations.untrusted()), (SampleTrust::Trusted, 0));
+}
+
 #[test]
 fn a_cause_for_which_nothing_was_subtracted_is_not_named() {
     let mut observations = observations(&status());
