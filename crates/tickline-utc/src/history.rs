@@ -101,9 +101,9 @@ impl History {
     /// looks like a drift.
     ///
     /// A slew need not be known, although a small step looks like one: by up to 501 us for each
-    /// second since the last claim. While a slew is awaited, claims are 256 ms apart at most, if
-    /// chronyd answers, and the clock was not moved by other means. If the slew counted, readings would fail until chronyd has measured again,
-    /// for up to 1,024 s, whenever the clock is set shortly after the thread's start.
+    /// second since the last claim. While a slew is awaited, claims are 256 ms apart as a rule. If
+    /// the slew counted, readings would fail until chronyd has measured again, for up to 1,024 s,
+    /// whenever the clock is set shortly after the thread's start.
     pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;
         let rates_width_ppb = report

@@ -24,8 +24,10 @@ use tickline::{CounterComparison, Status};
 use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE};
 
 pub(crate) use cpuid::Cpuid;
+#[cfg(target_os = "linux")]
+pub(crate) use daemon_state::IgnoredBecause;
 pub(crate) use daemon_state::{
-    CHRONYD, Channel, IgnoredAnswer, IgnoredBecause, NTPD, NtpDaemon, PTP4L, Ptp4l, TIMESYNCD,
+    CHRONYD, Channel, IgnoredAnswer, NTPD, NtpDaemon, PTP4L, Ptp4l, TIMESYNCD,
 };
 pub(crate) use kernel_ntp::{Leap, MAX_PHASE_NS, Ntp};
 use platform::Text;

@@ -403,7 +403,9 @@ fn page(machine: &Machine) -> String {
             "mapped by no process that this user may examine".to_owned()
         }
         // Whether a page serves is also unknown to a process that may not read the counter.
-        None if machine.counter_readable == Some(true) => "none is served".to_owned(),
+        None if machine.counter_readable == Some(true) => {
+            "none is found where this user's programs look".to_owned()
+        }
         None => "none is served, or this user may not see by whom it is mapped".to_owned(),
     };
     let is_unseen = machine.page_readers.is_none() && machine.page_served == Some(true);

@@ -90,19 +90,20 @@ impl Observations {
     /// Returns whether the sample can be trusted.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) -> SampleTrust {
         let before = std::mem::replace(&mut self.state, status.state);
-        let incidents = &mut self.incidents;
+        // While a gate is closed, the clock's rate may be wrong, so the scale is kept.
         if self.state == ClockState::Fast {
             self.scale.rate = Rate::of(status).unwrap_or(self.scale.rate);
-        } else {
-            // While a gate is closed, the clock's rate may be wrong, so the scale is kept.
-            incidents.fallback_state = Some(self.state);
         }
-        let is_fast = [before, self.state] == [ClockState::Fast; 2];
+        let incidents = &mut self.incidents;
         if sample.is_by_another_clock() {
             // Neither the counter nor its rate has a part in it.
             incidents.other_clock_samples += 1;
             return SampleTrust::Trusted;
         }
+        if self.state != ClockState::Fast {
+            incidents.fallback_state = Some(self.state);
+        }
+        let is_fast = [before, self.state] == [ClockState::Fast; 2];
         incidents.samples += 1;
         incidents.moved_samples += u64::from(sample.moved > 0);
         incidents.backwards_samples += u64::from(sample.backwards > 0);

@@ -14,8 +14,8 @@
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
 //! `CLOCK_REALTIME`: the rate is (1 - f) times that of the kernel's clock, as the kernel says, and
 //! as it is measured from poll to poll. And where another program calls adjtime(3) beside a chronyd
-//! that steers, the slew is in f. A claim has the hull of these rates until chronyd has shown which
-//! one it is (`rates.rs`). Where another program steers by 100 ppm, the first rate alone would put
+//! that steers, the slew is in f. A claim has the hull of these rates until chronyd has shown that
+//! it steers, and then allows for a slew (`rates.rs`). Where another program steers by 100 ppm, the first rate alone would put
 //! a reading off by 100 us a second after the request. Without the hull, some of the readings that
 //! the tests simulate miss UTC, and none with it (`tests/world.rs`).
 //!

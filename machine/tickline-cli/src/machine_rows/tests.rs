@@ -426,7 +426,10 @@ fn a_page_that_is_not_there_is_said_not_to_be_served() {
             ..Machine::default()
         })
     };
-    assert_eq!(row(Some(true)), "none is served");
+    assert_eq!(
+        row(Some(true)),
+        "none is found where this user's programs look"
+    );
     for unknown in [Some(false), None] {
         assert!(row(unknown).starts_with("none is served, or "));
     }

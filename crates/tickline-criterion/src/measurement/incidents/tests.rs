@@ -229,6 +229,7 @@ fn a_sample_by_another_clock_needs_no_trust_in_the_counter() {
     let mut observations = observations(&open);
     let trust = observations.count(&Elapsed::from(Duration::from_nanos(70)), &closed);
     assert_eq!((trust, observations.untrusted()), (SampleTrust::Trusted, 0));
+    assert_eq!(observations.incidents.fallback_state, None);
 }
 
 #[test]

@@ -29,8 +29,8 @@
 //! By the second row the measured rate is 1 - f + s. So chronyd does not show that it steers,
 //! unless s is within the error of that measurement. And a slew may begin after chronyd has shown
 //! that it steers, and be in f from chronyd's next measurement on. So a claim allows for each s
-//! that is possible by both: by two replies about chronyd's present measurement, and by the kernel's
-//! own clock (`slew.rs`).
+//! of an interval: by two replies about chronyd's present measurement, or by the kernel's own clock
+//! (`slew.rs`), whichever is narrower.
 //!
 //! The fourth row's rate is in the hull wherever the kernel's rate and the reply's differ by less
 //! than the largest compensation. In a faster slew the last such difference counts. A compensation

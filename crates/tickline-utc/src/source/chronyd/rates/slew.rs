@@ -42,7 +42,8 @@
 //! [`TICK_PPB`] in any case, so a claim gets wider only by what is beyond that. The width is 0.6 us
 //! at best (`polls.rs`). At best, then, the error is 1.2 ppm over a second, and a claim grows by
 //! 0.2 us in a second, to either side. Where a reading takes 10 us it grows by 19 us, and where it
-//! takes 50 us by 99 us, until chronyd has shown that it steers, and that there is no such slew.
+//! takes 50 us by 99 us. Once chronyd has shown that it steers, this holds for the first two polls
+//! after each of its measurements, and the growth falls from then on.
 //!
 //! The first claim allows for each slew that adjtime(3) makes. The next one replaces it 4 ms later,
 //! and is narrower if the width is below 1 us. Until the slew has been measured over half a second,
