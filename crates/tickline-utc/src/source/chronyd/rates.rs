@@ -224,7 +224,6 @@ impl Steering {
     /// between them would show a slew less the step.
     pub(super) fn record_clock_set(&mut self) {
         self.first = None;
-        self.hidden_slew_ppb = None;
         self.slew.record_clock_set();
     }
 
@@ -232,7 +231,6 @@ impl Steering {
     /// been started anew.
     pub(super) fn forget(&mut self) {
         self.steers = false;
-        self.hidden_slew_ppb = None;
         self.first = None;
         self.last = None;
     }

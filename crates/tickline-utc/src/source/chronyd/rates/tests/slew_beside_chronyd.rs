@@ -76,6 +76,21 @@ fn what_chronyd_has_shown_gets_more_exact_with_time() {
     assert_eq!(machine.rates_ppb(1_000, steers(1_000, 1)), STEERED);
 }
 
+/// By polls a second apart, the error of the slew is 20 ppm.
+#[test]
+fn where_readings_are_slow_chronyds_measurement_shows_in_time_that_there_is_no_slew() {
+    let mut machine = Machine {
+        width_ns: 10_000,
+        ..Machine::new(-300_000)
+    };
+    let rates = [0, 1_000, 2_000, 39_000, 40_000].map(|ms| {
+        let reply = steady(300_000, 1);
+        machine.rates_ppb(ms, reply)
+    });
+    assert!(rates[1].width() > 30_000, "{rates:?}");
+    assert_eq!(rates[4], Interval::at(-300_000));
+}
+
 /// The measurement of the slew begins anew after a gap.
 #[test]
 fn a_slew_is_not_awaited_once_chronyd_has_shown_exactly_that_it_steers() {
