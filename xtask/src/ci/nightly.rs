@@ -2,7 +2,7 @@
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
 use super::deep::miri;
-use super::results::{CRITERION, LIBRARY_TESTS};
+use super::results::{CRITERION, LIBRARY_TESTS, PROGRAM};
 use super::{Lane, by_oldest_compiler, published, workspaces};
 use crate::step::Step;
 
@@ -30,11 +30,13 @@ fn on_a_quiet_machine() -> Vec<Step> {
         Step::new(
             "everything at once, ten minutes",
             ["cargo", "xtask", "soak", "--minutes", "10"],
-        ),
+        )
+        .without(PROGRAM),
         // Most of the time goes into the build of Perfetto's generated types.
         Step::new("a server's trace, interval by interval", ["cargo", "run"])
             .args(["--release"])
             .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
+            .without(PROGRAM)
             .without(CRITERION),
     ]
 }
@@ -169,6 +171,7 @@ fn sanitized(name: &'static str, sanitizer: &str) -> Step {
         .env("RUSTFLAGS", &format!("-Zsanitizer={sanitizer}"))
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
         .env("PROPTEST_CASES", "16")
+        .without(PROGRAM)
         .without(CRITERION)
         .prepare_by([
             "rustup",
@@ -192,11 +195,13 @@ fn commands() -> Vec<Step> {
             "a test goes red for each rule that is taken out",
             ["cargo", "xtask", "mutate"],
         )
+        .without(PROGRAM)
         .without(LIBRARY_TESTS)
         .without(CRITERION),
         // Unit tests, integration tests and doc tests under emulators.
         Step::new("every target", ["cargo", "xtask", "targets", "--write"]),
         Step::new("published programs", ["cargo", "xtask", "ports"])
+            .without(PROGRAM)
             .without(LIBRARY_TESTS)
             .without(CRITERION),
         // If it fails, measure on a quiet machine (`cargo xtask record`).
@@ -219,11 +224,13 @@ fn long_tests() -> Vec<Step> {
         Step::new("tests of the traced server", ["cargo", "test", "--release"])
             .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
             .args(["--", "--show-output"])
+            .without(PROGRAM)
             .without(LIBRARY_TESTS)
             .without(CRITERION),
         Step::new("tests of the peers", ["cargo", "test", "--release"])
             .args(["--manifest-path", "benches/peers/Cargo.toml"])
             .args(["--", "--show-output"])
+            .without(PROGRAM)
             .without(LIBRARY_TESTS),
         Step::new(
             "leases: one more preemption",
@@ -231,6 +238,7 @@ fn long_tests() -> Vec<Step> {
         )
         .args(["-p", "tickline-sim", "--test", "lease"])
         .args(["--", "--ignored", "--show-output"])
+        .without(PROGRAM)
         .without(LIBRARY_TESTS)
         .without(CRITERION),
         Step::new(
@@ -278,6 +286,7 @@ fn long_tests() -> Vec<Step> {
             .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
             .args(["--", "--show-output"])
             .env("MIRIFLAGS", "-Zmiri-ignore-leaks")
+            .without(PROGRAM)
             .without(LIBRARY_TESTS)
             .without(CRITERION),
         // Miri tries four schedules, and different values that the orderings let loads return.
@@ -288,7 +297,8 @@ fn long_tests() -> Vec<Step> {
             .args(["-p", "tickline-tracing", "-p", "tickline-utc"])
             .args(["--lib", "--", "--show-output"])
             .only_tests(["ordering_"])
-            .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4"),
+            .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4")
+            .without(PROGRAM),
         // The tests of the trace file make ten million spans only here. The other tests do so in
         // every optimised build.
         Step::new("ten million spans", ["cargo", "test"])
@@ -299,6 +309,7 @@ fn long_tests() -> Vec<Step> {
                 "a_file_from_eight_threads_is_balanced",
             ])
             .env("TICKLINE_TEST_SPANS", "10000000")
+            .without(PROGRAM)
             .without(CRITERION),
     ]
 }
@@ -333,12 +344,9 @@ fn packages() -> Vec<Step> {
             .args(published())
             .needs(["cargo", "hack", "--version"]),
         // The benchmarks work; nothing is measured.
-        Step::new("benches of tickline-criterion run", ["cargo", "bench"]).args([
-            "-p",
-            "tickline-criterion",
-            "--",
-            "--test",
-        ]),
+        Step::new("benches of tickline-criterion run", ["cargo", "bench"])
+            .args(["-p", "tickline-criterion", "--", "--test"])
+            .without(PROGRAM),
     ]
 }
 
@@ -364,6 +372,7 @@ fn other_builds() -> Vec<Step> {
             .args(["-p", "tickline-core", "-p", "tickline-page"])
             .args(["-p", "tickline-utc", "-p", "tickline"])
             .args(["--lib", "--tests", "--", "--show-output"])
+            .without(PROGRAM)
             .without(CRITERION),
         Step::new("clippy, default features", ["cargo", "clippy"])
             .args(["--workspace", "--all-targets"])

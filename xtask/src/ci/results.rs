@@ -22,6 +22,9 @@ pub(super) const LIBRARY_TESTS: &str = "crates/*/tests/**";
 /// tickline-criterion, on which only the benches depend, as a test of `repository/wings.rs` shows.
 pub(super) const CRITERION: &str = "crates/tickline-criterion/**";
 
+/// The program `tickline`, on which no crate depends, as a test of `repository/wings.rs` shows.
+pub(super) const PROGRAM: &str = "machine/tickline-cli/**";
+
 /// The number of changed files that [`compare_with_present_code`] names for a step.
 const NAMED: usize = 3;
 

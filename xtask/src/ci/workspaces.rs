@@ -1,7 +1,7 @@
 //! The workspaces beside the main one, which cargo formats and checks each by a step of its own.
 
 use super::Lane;
-use super::results::LIBRARY_TESTS;
+use super::results::{LIBRARY_TESTS, PROGRAM};
 use crate::step::Step;
 
 struct Workspace {
@@ -85,6 +85,7 @@ pub(super) fn clippy(lane: Lane) -> Vec<Step> {
             .args(["--manifest-path", &one.manifest()])
             .args(["--all-targets", "--target-dir", "target/beside"])
             .prepare_by(["cargo", "fetch", "--manifest-path", &one.manifest()])
+            .without(PROGRAM)
             .without(LIBRARY_TESTS);
         let step = match one.tool {
             None => step,

@@ -70,21 +70,27 @@ fn no_crate_that_programs_link_depends_on_one_that_operators_run() {
     assert_eq!(forbidden(&packages()), [""; 0]);
 }
 
+/// The names of the crates that depend on this one.
+fn dependents(name: &str) -> Vec<String> {
+    let depends = |package: &Package| package.dependencies.iter().any(|one| one.name == name);
+    packages()
+        .into_iter()
+        .filter(depends)
+        .map(|package| package.name)
+        .collect()
+}
+
 /// Results of steps that do not compile the benches hold when tickline-criterion has changed
 /// (`ci/results.rs`).
 #[test]
 fn only_the_benches_depend_on_tickline_criterion() {
-    let packages = packages();
-    let depends = |package: &&Package| {
-        let mut names = package.dependencies.iter().map(|one| &one.name);
-        names.any(|name| name == "tickline-criterion")
-    };
-    let depending: Vec<&str> = packages
-        .iter()
-        .filter(depends)
-        .map(|package| package.name.as_str())
-        .collect();
-    assert_eq!(depending, ["tickline-benches"]);
+    assert_eq!(dependents("tickline-criterion"), ["tickline-benches"]);
+}
+
+/// Results of steps that do not compile the program hold when it has changed (`ci/results.rs`).
+#[test]
+fn no_crate_depends_on_the_program() {
+    assert_eq!(dependents("tickline-cli"), [""; 0]);
 }
 
 /// A crate can be published only after those on which it depends.
