@@ -20,7 +20,7 @@ pub(super) struct Record {
     pub(super) date: String,
     pub(super) command: String,
     pub(super) commit: String,
-    /// Whether the sources had no uncommitted changes.
+    /// Whether the code that decides the figures had no uncommitted changes.
     pub(super) tree_clean: bool,
     pub(super) rustc: String,
     /// The key of a record: the name, and on x86 family and model, because guests see names that

@@ -6,6 +6,8 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 
 use super::file::{Found, Record, SCHEMA};
+use super::is_unchanged;
+use crate::changes::Other;
 use crate::command::{command, command_of, must_succeed, output_of, words};
 use crate::files::{read, target};
 use crate::outcome::SOME_SKIPPED;
@@ -95,12 +97,13 @@ pub(super) fn measure(extent: Extent, found: Found) -> Result<Record, String> {
     let rounds = extent.choose(5, 1);
     let records = extent.choose(100_000, 1_000);
     let traces = run_measurement(&format!("traces --rounds {rounds} --records {records}"))?;
+    let commit = output_of("git rev-parse HEAD")?;
     Ok(Record {
         schema: SCHEMA.to_owned(),
         date: output_of("date -u +%F")?,
         command: extent.command(),
-        commit: output_of("git rev-parse HEAD")?,
-        tree_clean: output_of("git status --porcelain")?.is_empty(),
+        tree_clean: is_unchanged(&commit, Other::PresentFiles),
+        commit,
         rustc: output_of("rustc --version")?,
         processor,
         took_s: start.elapsed().as_secs(),
