@@ -1,5 +1,5 @@
 //! A clock for programs that time requests, stamp events or check deadlines. It reads the time in 9
-//! to 15 ns from the CPU's timestamp counter (in a tight loop, depending on the processor).
+//! to 12 ns from the CPU's timestamp counter (in a tight loop, depending on the processor).
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
@@ -15,8 +15,8 @@
 //! second one takes some microseconds longer, and one of the first takes 20 to 60 us. [`start`]
 //! moves that work to a thread. Two kinds of programs use the counter only with this thread:
 //! programs that read the time more rarely, and programs on machines whose kernel keeps time with
-//! another clock, such as kvm-clock. On such a machine the CPUs' counters must be compared, which
-//! only the thread can do.
+//! another clock, such as kvm-clock, or does not name its clock, as on Windows. On such a machine
+//! the CPUs' counters must be compared, which only the thread can do.
 //!
 //! | to | use |
 //! |---|---|

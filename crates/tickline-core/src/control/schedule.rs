@@ -24,7 +24,7 @@
 //! - **A line whose slope has proven itself survives a jump** and is slewed. A first line is
 //!   retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
-//!   sampling takes now.** It is never older than half the interval. A device like hpet answers
+//!   sampling takes now.** The second limit is at most half the interval. A device like hpet answers
 //!   later while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is
 //!   the quickest of the last eight samples: older samples do not show the present load, and four
 //!   in a row may have been preempted. With the first limit alone, a guest has no line for as
