@@ -419,6 +419,11 @@ fn xen(document: &Document) -> Finding {
     if accepts_tsc == Some(true) {
         return with_switch_to_tsc(finding, document);
     }
+    if let Some(parameter) = tsc::parameter_against_tsc(document) {
+        return finding
+            .seen(format!("the kernel's command line has {parameter}"))
+            .fix(shared_fixes::without_parameter(parameter, document));
+    }
     if document.machine.rejection().is_some() || document.machine.lists_clocksource("tsc") {
         return finding.fix(tsc::fix_for_rejected(document));
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.`, `TSC warped randomly between CPUs` | `arch/x86/kernel/tsc_sync.c` |
 //! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
+//! | `notsc: Kernel compiled with CONFIG_X86_TSC, cannot disable TSC completely.`, in kernels whose REASON is not yet `boot parameter notsc` | the same (`notsc_setup`) |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
 //! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (Linux 5.5 and older: cycles alone) | the same |
 //! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | `kernel/time/clocksource.c` |
@@ -45,17 +46,20 @@ pub(crate) enum Cause {
     /// The TSC's rate changes with the processor's (`time_cpufreq_notifier` in
     /// `arch/x86/kernel/tsc.c`).
     VaryingRate,
-    /// A parameter of the kernel's command line.
-    Parameter,
+    /// This parameter of the kernel's command line.
+    Parameter(&'static str),
     /// Another reason, which the kernel names.
     Other,
 }
+
+/// The parameter of `notsc_setup` in `arch/x86/kernel/tsc.c`.
+const NOTSC: Cause = Cause::Parameter("notsc");
 
 /// Linux keeps time with `tsc-early` until it has refined the TSC's frequency.
 const TSC_EARLY_INTERVAL: &str = "tsc-early interval: ";
 
 /// Two parts of each message that states a cause by itself, without "Marking TSC unstable".
-const MESSAGES: [(Cause, [&str; 2]); 17] = [
+const MESSAGES: [(Cause, [&str; 2]); 18] = [
     (Cause::Warp, ["cycles TSC warp", "between CPUs"]),
     (Cause::Warp, ["TSC warped randomly", "between CPUs"]),
     (
@@ -87,6 +91,11 @@ const MESSAGES: [(Cause, [&str; 2]); 17] = [
     // The kernel also logs delays that it tolerates, without these words.
     (Cause::Delay, ["read-back delay of", "marking unstable"]),
     (Cause::Delay, ["read-back delay of", "marking tsc"]),
+    // Without the last word, an older kernel says that it has not obeyed.
+    (
+        NOTSC,
+        ["notsc: Kernel compiled", "cannot disable TSC completely"],
+    ),
     // Both messages follow from a rejection, and give no reason.
     (Cause::Watchdog, ["TSC found unstable", "after boot"]),
     (Cause::Watchdog, ["Override clocksource tsc", "is unstable"]),
@@ -135,10 +144,12 @@ pub(crate) fn rejection(log: &[String]) -> Option<Rejection> {
         Some("clocksource watchdog") => by_watchdog.unwrap_or(Cause::Watchdog),
         Some("TSCs unsynchronized") => Cause::Unsynchronised,
         Some("cpufreq changes") => Cause::VaryingRate,
-        Some("boot parameter") => Cause::Parameter,
+        // `tsc_setup` names no parameter, `notsc_setup` does.
+        Some("boot parameter") => Cause::Parameter("tsc=unstable"),
+        Some("boot parameter notsc") => NOTSC,
         Some(reason) if reason.contains("halt") => Cause::Halts,
         Some(_) => Cause::Other,
-        None => by_watchdog?,
+        None => by_watchdog.or_else(|| has_message(NOTSC).then_some(NOTSC))?,
     };
     let mut messages = messages(log, cause);
     messages.extend(marked.cloned());
