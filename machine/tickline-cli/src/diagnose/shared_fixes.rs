@@ -447,12 +447,18 @@ pub(super) fn host_fix(document: &Document) -> Option<Fix> {
     hosts::trusted_tsc(document)
 }
 
-/// The cloud provider's own recommendation; `None` outside of the known clouds.
+/// The cloud provider's own recommendation; `None` outside of the known clouds, and if the kernel
+/// does not list the recommended clock. It does not on Arm, nor on bare metal.
 pub(super) fn provider(document: &Document) -> Option<String> {
     let cloud = document.machine.cloud.as_ref()?;
-    // The finding about the counters forbids this clock.
-    if hosts::recommended(cloud) == Some("tsc") && document.are_unsynchronised() {
-        return None;
+    if let Some(name) = hosts::recommended(cloud) {
+        let is_there = document.machine.lists_clocksource(name)
+            || document.machine.clocksource() == Some(name);
+        // The finding about the counters forbids this clock.
+        let is_bad = name == "tsc" && document.are_unsynchronised();
+        if !is_there || is_bad {
+            return None;
+        }
     }
     let advice = hosts::advice(cloud)?;
     Some(advice.to_owned())
