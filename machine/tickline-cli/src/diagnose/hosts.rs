@@ -160,8 +160,12 @@ pub(super) fn untrapped_tsc(document: &Document) -> Option<&'static str> {
 }
 
 /// The fix for the customer of a cloud, who cannot change the host.
-pub(super) fn other_host(cloud: &Cloud) -> Option<&'static str> {
+pub(super) fn other_host(cloud: &Cloud, document: &Document) -> Option<&'static str> {
+    let has_tsc = document.machine.may_be_x86();
     Some(match cloud {
+        Cloud::Azure if !has_tsc => {
+            "the host is Microsoft's: take another size of the machine, or tell its support"
+        }
         Cloud::Azure => {
             "the host is Microsoft's: take another size of the machine, or ask its support for an \
              invariant TSC"
@@ -172,6 +176,9 @@ pub(super) fn other_host(cloud: &Cloud) -> Option<&'static str> {
         }
         Cloud::Ec2Xen => {
             "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock"
+        }
+        Cloud::Google if !has_tsc => {
+            "the host is Google's: take another machine type, or tell its support"
         }
         Cloud::Google => {
             "the host is Google's: take another machine type, or ask its support for an invariant \

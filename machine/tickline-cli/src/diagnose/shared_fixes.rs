@@ -12,6 +12,7 @@
 //!
 //! `tests/harm.rs` and `tests/guests.rs` test it.
 
+mod counter_frequency;
 mod stopping_hpet;
 mod tsc_frequency;
 
@@ -21,6 +22,9 @@ use crate::document::{Document, Fix};
 use crate::machine::Hypervisor;
 use crate::machine::kernel_log::Cause;
 
+pub(super) use counter_frequency::{
+    SHOW_ON_EACH_PROCESSOR, correct_frequency, show_frequency, stated_by,
+};
 pub(super) use stopping_hpet::{has_stopping_hpet, may_have_stopping_hpet, without_hpet};
 use tsc_frequency::state_frequency;
 
@@ -437,7 +441,7 @@ pub(super) fn host_fix(document: &Document) -> Option<Fix> {
         return None;
     }
     if let Some(cloud) = &document.machine.cloud
-        && let Some(text) = hosts::other_host(cloud)
+        && let Some(text) = hosts::other_host(cloud, document)
     {
         return Some(text.into());
     }
