@@ -279,10 +279,18 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
     }
 }
 
+/// A difference of two clocks in half a second that is rather a jump or a late reading than a rate,
+/// ppm: 1 %, which no crystal is off.
+const JUMP_PPM: u32 = 10_000;
+
+/// The difference between rates from which on one of the clocks is wrong, whatever the kernel
+/// tolerates, ppm: NTP corrects no more (`MAXFREQ`, `include/linux/timex.h`).
+const BAD_RATE_PPM: u32 = 500;
+
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
-/// watchdog tolerates about 100 ppm or more (`Machine::watchdog_limit_ppm`). `tickline warp`
-/// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
-/// kernel's present clock, so a difference does not show which of the two is wrong.
+/// watchdog tolerates 400 ppm or more (`Machine::watchdog_limit_ppm`). `tickline warp` measures
+/// the rate more precisely, even if a read of hpet takes 700 ns. It measures by the kernel's
+/// present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
     if document.machine.has_invariant_tsc() == Some(false) {
         return host_fix_or(trust_tsc, document);
@@ -292,12 +300,20 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
         .machine
         .clocksource()
         .unwrap_or("the kernel's clock");
-    let check = format!(
+    let is_jump = limit_ppm > JUMP_PPM;
+    let bad_ppm = if is_jump { BAD_RATE_PPM } else { limit_ppm };
+    let mut check = format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
-         measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
+         measures the TSC's rate by {clock}. If the rates differ by {bad_ppm} ppm or more, the \
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     );
+    if is_jump {
+        check += &format!(
+            ", or a reading that came late; here it was rather one of these, because this kernel \
+             tolerates {limit_ppm} ppm in half a second"
+        );
+    }
     let may_be_warp = may_be_warp(document);
     let mut fix = if may_be_warp {
         Fix::from(

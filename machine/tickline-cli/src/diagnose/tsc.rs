@@ -431,9 +431,11 @@ impl Explained for Code {
                 summary: "The kernel's watchdog has measured that the TSC's rate differs from \
                           another clock's (slow).",
                 text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they \
-                       differ by about 100 ppm or more (500 ppm from Linux 7.1; 4,000 ppm, if one \
-                       of the two has no calibrated rate), it marks the TSC unstable until the \
-                       machine restarts. Then each call for the time is a system call.",
+                       differ by more than it tolerates, it marks the TSC unstable until the \
+                       machine restarts. Then each call for the time is a system call. Before \
+                       Linux 5.14 the kernel tolerates 62.5 ms, which is rather a jump than a \
+                       rate; from then on usually 400 to 1,000 ppm, as it was built; from Linux \
+                       7.1 500 ppm (4,000 ppm, if one of the two has no calibrated rate).",
                 more: &[
                     Prose(
                         "The difference does not show which of the two clocks was wrong. On a busy \
@@ -447,7 +449,7 @@ impl Explained for Code {
                     Prose(
                         "The command prints the rate by the kernel's present clock. Compare the \
                          rates when the machine is idle, under load, and hours later, while NTP \
-                         slews nothing. If they stay within the kernel's limit, the TSC is good, \
+                         slews nothing. If they stay the same, within 500 ppm, the TSC is good, \
                          and `tsc=nowatchdog` (Linux 5.2 or later) keeps the watchdog from marking \
                          the TSC unstable. If they differ by more, one of the two clocks is wrong: \
                          on some of Intel's client processors hpet stops in deep idle states \
