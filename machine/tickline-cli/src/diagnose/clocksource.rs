@@ -196,9 +196,9 @@ fn slow_elsewhere(name: &str, document: &Document) -> Finding {
     .fix(fix)
 }
 
-/// Whether the processor is Arm before ARMv7, by the last word of its name: `(v5l)`, or `(v6b)` with
-/// the bytes in the other order (`c_show` in `arch/arm/kernel/setup.c`). Linux lets programs read
-/// no counter of these.
+/// Whether the processor is Arm before ARMv7, by the last word of its name: `(v5l)`, or `(v6b)`
+/// with the bytes in the other order (`c_show` in `arch/arm/kernel/setup.c`). Linux lets programs
+/// read no counter of these.
 fn is_before_armv7(document: &Document) -> bool {
     let cpu = document.machine.cpu.as_deref().unwrap_or_default();
     ["(v4", "(v5", "(v6"].iter().any(|word| cpu.contains(word))

@@ -367,8 +367,8 @@ impl Machine {
     /// | from 7.1 (`watchdog_check_freq`) | of two calibrated clocks | 500 |
     /// | the same | of others, such as `tsc-early` | 4,000 |
     ///
-    /// Distributions add the commit of 5.14 to older kernels, so only the form of the messages shows
-    /// the old limit.
+    /// Distributions add the commit of 5.14 to older kernels, so only the form of the messages
+    /// shows the old limit.
     pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
         let log = self.kernel_log.as_deref().unwrap_or_default();
         let has = |part: &str| log.iter().any(|line| line.contains(part));

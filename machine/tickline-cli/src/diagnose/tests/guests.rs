@@ -75,8 +75,8 @@ fn a_guest_of_qemu_is_not_told_that_it_may_not_be_qemu() {
     }
 }
 
-/// Some clouds leave QEMU's name in the firmware. Symptom: their customers were told to start QEMU
-/// with other options, and nothing else.
+/// Symptom: customers of clouds that leave QEMU's name in the firmware were told to start QEMU with
+/// other options, and nothing else.
 #[test]
 fn a_guest_of_qemu_may_be_a_customers() {
     for (clocksource, code) in [("hpet", "tsc_missing"), ("kvm-clock", "kvm_clock_unstable")] {
@@ -89,8 +89,8 @@ fn a_guest_of_qemu_may_be_a_customers() {
     }
 }
 
-/// KVM runs no x86 guest on Arm. Symptom: `-accel kvm` alone, on Apple silicon and for a container
-/// that Docker emulates.
+/// Symptom: `-accel kvm` alone, on Apple silicon and for a container that Docker emulates. KVM runs
+/// no x86 guest on Arm.
 #[test]
 fn an_emulated_machine_may_have_a_host_of_another_processor() {
     guest_without_tsc("tcg")

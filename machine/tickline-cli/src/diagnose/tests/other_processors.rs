@@ -198,8 +198,8 @@ fn a_frequency_that_is_stated_is_corrected_where_it_is_stated() {
     }
 }
 
-/// The device tree corrects a wrong register. Symptom: "the kernel's clocks may run at a wrong
-/// rate", as if the register were right.
+/// Symptom: "the kernel's clocks may run at a wrong rate", as if CNTFRQ_EL0 were right. The device
+/// tree may correct it.
 #[test]
 fn on_arm_the_register_that_states_a_frequency_may_be_the_wrong_one() {
     machine_with(PROCESSORS[0])

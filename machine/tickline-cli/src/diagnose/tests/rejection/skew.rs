@@ -262,8 +262,8 @@ fn the_limit_is_that_of_the_kernels_watchdog() {
     }
 }
 
-/// The watchdog before Linux 5.14 compared with 62.5 ms. Symptom: "if the rates differ by 100 ppm or
-/// more, the kernel may be right".
+/// Symptom: "if the rates differ by 100 ppm or more, the kernel may be right". The watchdog before
+/// Linux 5.14 compared with 62.5 ms.
 #[test]
 fn an_old_kernel_has_rather_seen_a_jump_or_a_late_reading() {
     let cycles = "clocksource:                       'hpet' wd_now: 54b0f25 wd_last: 4e9fe44";

@@ -211,8 +211,8 @@ fn the_first_kernel_without_this_hpet_depends_on_the_present_one() {
         .fix_lacks("Coffee Lake");
 }
 
-/// Skylake-X and Cascade Lake-X have names of Intel's client processors. Symptom: "hpet, which is the
-/// broken clock", of a machine whose TSC had a fault.
+/// Symptom: "hpet, which is the broken clock", of a machine whose TSC had a fault. Skylake-X and
+/// Cascade Lake-X have names of Intel's client processors.
 #[test]
 fn an_hpet_beside_the_die_of_a_server_does_not_stop() {
     for cpu in [
