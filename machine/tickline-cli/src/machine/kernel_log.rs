@@ -103,7 +103,8 @@ const MESSAGES: [(Cause, [&str; 2]); 18] = [
 
 /// An extended regular expression, for `grep -i`, that finds each message about a rejection of the
 /// TSC. A user reads it in a command, so it is shorter than [`MESSAGES`], and names no cause. The
-/// tests of `steps.rs` compare the two.
+/// tests of `steps.rs` compare the two. It leaves out [`NOTSC`]'s message: such a kernel offers no
+/// TSC to which a command could switch.
 pub(crate) const ANY_REJECTION: &str = concat!(
     "TSC warp",
     "|(^|[^a-z])tsc.*(unstable|skewed)",
