@@ -245,18 +245,19 @@ fn fix(suspect: Option<&Suspect>, document: &Document) -> Fix {
             "let the kernel keep time with another clock than {name}: the finding about the \
              clocksource says how"
         ),
-        None => "restart, so that the kernel measures the counter's frequency again (sudo dmesg | \
-                 grep -i 'tsc:')"
-            .to_owned(),
+        None => shared_fixes::correct_frequency(document),
     };
     match suspect {
         Some(suspect) if suspect.is_server => Fix::from(format!(
             "follow other servers, of which three or more agree: {servers}"
         )),
         Some(_) if other.is_some() || document.machine.is_guest() == Some(false) => own.into(),
-        Some(_) => Fix::from(own).then(
+        Some(_) if document.machine.may_be_x86() => Fix::from(own).then(
             "if the rate is wrong again, or the guest was moved, tell the host's administrator",
         ),
+        Some(_) => {
+            Fix::from(own).then("in a guest the host states it: tell the host's administrator")
+        }
         None => Fix::from(format!(
             "see whether three or more servers agree: {servers}"
         ))
@@ -292,9 +293,10 @@ impl Explained for Code {
                     Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(
                         "If they agree, and the kernel keeps time with the counter, compare the \
-                         kernel's frequency before and after a restart:",
+                         kernel's frequency before and after a restart. On Arm and RISC-V the \
+                         kernel measures none: the device tree or the firmware states it.",
                     ),
-                    Commands(&["sudo dmesg | grep -i 'tsc:'"]),
+                    Commands(&[shared_fixes::SHOW_ON_EACH_PROCESSOR]),
                 ],
             },
         }

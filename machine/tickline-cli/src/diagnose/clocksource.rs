@@ -168,13 +168,19 @@ fn slow_elsewhere(name: &str, document: &Document) -> Finding {
     if OTHER_COUNTERS.contains(&name) {
         return vdso_unused(name, document);
     }
-    // Before ARMv7, Linux lets programs read no processor's counter.
-    let cpu = document.machine.cpu.as_deref().unwrap_or_default();
-    let fix = if cpu.contains("ARMv6") {
+    let fix = if is_before_armv7(document) {
         Fix::none(
-            "a processor of ARMv6, such as that of the first Raspberry Pi, has no counter that \
-             programs may read",
+            "a processor of ARMv6 or older, such as that of the first Raspberry Pi, has no counter \
+             that programs may read",
         )
+    } else if document.are_unsynchronised() {
+        Fix::none("the counters are unsynchronised")
+    } else if document.machine.architecture.as_deref() == Some("arm") {
+        // ARMv7 leaves the generic timer to the processor, and Linux names no processor but
+        // "ARMv7". A5 and A9 have a timer in memory, which no vDSO reads.
+        "if the processor has a counter that programs may read (Cortex-A7, A15 or later: A5, A8 \
+         and A9 have none), describe it in the device tree, so that the kernel uses it"
+            .into()
     } else if is_arm_or_riscv(document) {
         "describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it"
             .into()
@@ -188,6 +194,14 @@ fn slow_elsewhere(name: &str, document: &Document) -> Finding {
     )
     .seen(format!("current_clocksource is {name}"))
     .fix(fix)
+}
+
+/// Whether the processor is Arm before ARMv7, by the last word of its name: `(v5l)`, or `(v6b)`
+/// with the bytes in the other order (`c_show` in `arch/arm/kernel/setup.c`). Linux lets programs
+/// read no counter of these.
+fn is_before_armv7(document: &Document) -> bool {
+    let cpu = document.machine.cpu.as_deref().unwrap_or_default();
+    ["(v4", "(v5", "(v6"].iter().any(|word| cpu.contains(word))
 }
 
 /// Whether the machine is Arm or RISC-V. If the architecture was not recorded, the clocksource
@@ -419,6 +433,11 @@ fn xen(document: &Document) -> Finding {
     if accepts_tsc == Some(true) {
         return with_switch_to_tsc(finding, document);
     }
+    if let Some(parameter) = tsc::parameter_against_tsc(document) {
+        return finding
+            .seen(format!("the kernel's command line has {parameter}"))
+            .fix(shared_fixes::without_parameter(parameter, document));
+    }
     if document.machine.rejection().is_some() || document.machine.lists_clocksource("tsc") {
         return finding.fix(tsc::fix_for_rejected(document));
     }
@@ -492,7 +511,9 @@ impl Explained for Code {
                 more: &[
                     Prose(
                         "On Arm and RISC-V the CPU's counter must be described in the device tree \
-                         or in ACPI. To see what the kernel would accept:",
+                         or in ACPI. Some older processors of Arm have no counter that programs \
+                         may read: those before ARMv7, and Cortex-A5, A8 and A9. To see what the \
+                         kernel would accept:",
                     ),
                     Commands(&[SHOW_AVAILABLE]),
                 ],

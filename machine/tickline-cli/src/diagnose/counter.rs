@@ -2,7 +2,7 @@
 
 use super::{hosts, process, shared_fixes};
 use crate::clocksources::{is_computed_from_counter, is_counter, is_tick};
-use crate::document::Block::Commands;
+use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::measure::calls::GETPPID;
 use crate::words::frequency;
@@ -189,12 +189,15 @@ fn wrong_frequency(document: &Document) -> Option<Finding> {
     let finding = if let Some(nominal_hz) = nominal_hz {
         let nominal = frequency(nominal_hz);
         let measured = frequency(measured_hz);
-        Finding::unsure(
-            Code::FrequencyImplausible,
+        let what = if document.machine.may_be_x86() {
             "the counter's frequency differs from the one that the processor or the hypervisor \
-             reports: the kernel's clocks may run at a wrong rate",
-        )
-        .seen(format!(
+             reports: the kernel's clocks may run at a wrong rate"
+        } else {
+            // The device tree may correct a wrong register, and the kernel is then right.
+            "the counter's frequency differs from the one that the firmware or the hypervisor \
+             states: either that is wrong, or the kernel's clocks run at a wrong rate"
+        };
+        Finding::unsure(Code::FrequencyImplausible, what).seen(format!(
             "nominal {nominal}, measured {measured} against CLOCK_MONOTONIC"
         ))
     } else if doubt.is_some() {
@@ -211,13 +214,24 @@ fn wrong_frequency(document: &Document) -> Option<Finding> {
 
 /// Finds out why the counter has another frequency than the nominal one.
 fn find_wrong_frequency(document: &Document) -> Fix {
-    let calibration = "see whether the kernel has calibrated the counter wrongly (sudo dmesg | \
-                       grep -i 'tsc:'; compare after a restart)";
+    let show = shared_fixes::show_frequency(document);
+    let look = if document.machine.may_be_x86() {
+        format!(
+            "see whether the kernel has calibrated the counter wrongly ({show}; compare after a \
+             restart)"
+        )
+    } else {
+        let stated_by = shared_fixes::stated_by(document);
+        format!(
+            "see which frequency the kernel uses ({show}): it takes that of {stated_by}, and one \
+             of them may be wrong"
+        )
+    };
     if document.machine.is_guest() == Some(false) {
-        return calibration.into();
+        return look.into();
     }
     Fix::from(format!(
-        "{calibration}, or the guest was moved to a host with another frequency (restart the guest)"
+        "{look}, or the guest was moved to a host with another frequency (restart the guest)"
     ))
 }
 
@@ -307,7 +321,15 @@ impl Explained for Code {
                        present clock runs at a wrong rate, or the guest was moved to a host with \
                        another frequency. Do not switch to tsc before the two agree. Compare the \
                        kernel's calibration before and after a restart:",
-                more: &[Commands(&["sudo dmesg | grep -i 'tsc:'"])],
+                more: &[
+                    Commands(&[shared_fixes::SHOW_ON_EACH_PROCESSOR]),
+                    Prose(
+                        "On Arm and RISC-V the kernel measures nothing: the device tree or the \
+                         firmware states the frequency. On Arm, `clock-frequency` of the device \
+                         tree may correct what the firmware has left in CNTFRQ_EL0. The kernel's \
+                         clocks are then right, and the register is wrong.",
+                    ),
+                ],
             },
         }
     }

@@ -28,9 +28,15 @@ pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
             "on the host: give the machine a generation and version that offer the invariant TSC"
                 .into()
         }
-        Hypervisor::Tcg => "on the host: run the machine with KVM instead of QEMU's emulation \
-                            (-accel kvm -cpu host,+invtsc)"
-            .into(),
+        // KVM runs guests with the host's own processor alone.
+        Hypervisor::Tcg => Fix::from(
+            "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu \
+             host,+invtsc)",
+        )
+        .or(
+            "or, if the host's processor is not x86 (Apple silicon; a container that Docker \
+             emulates), use a machine or an image for the host's own processor",
+        ),
         Hypervisor::VirtualBox => virtualbox(document),
         Hypervisor::Vmware => Fix::from(
             "use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC",
@@ -100,13 +106,16 @@ pub(super) fn kvm(document: &Document) -> Fix {
                         save the guest, unless -cpu has tsc-frequency= as well)";
     const UNLESS_QEMU: &str = "if it is not QEMU but another hypervisor on KVM (Firecracker, a \
                                cloud's own), ask its administrator for an invariant TSC";
-    // A cloud with QEMU may put its own product name into the firmware.
+    const UNLESS_YOURS: &str = "if the host is not yours, ask its provider for an invariant TSC, \
+                                or take another type of machine";
+    // A cloud with QEMU may put its own product name into the firmware, or leave QEMU's.
     let product = document.machine.product.as_deref().unwrap_or_default();
-    if product.contains("QEMU") {
-        QEMU.into()
+    let unless = if product.contains("QEMU") {
+        UNLESS_YOURS
     } else {
-        Fix::from(QEMU).or(UNLESS_QEMU)
-    }
+        UNLESS_QEMU
+    };
+    Fix::from(QEMU).or(unless)
 }
 
 /// The commands for VirtualBox, which take effect at the guest's next start. The shell variable VM
@@ -160,8 +169,12 @@ pub(super) fn untrapped_tsc(document: &Document) -> Option<&'static str> {
 }
 
 /// The fix for the customer of a cloud, who cannot change the host.
-pub(super) fn other_host(cloud: &Cloud) -> Option<&'static str> {
+pub(super) fn other_host(cloud: &Cloud, document: &Document) -> Option<&'static str> {
+    let has_tsc = document.machine.may_be_x86();
     Some(match cloud {
+        Cloud::Azure if !has_tsc => {
+            "the host is Microsoft's: take another size of the machine, or tell its support"
+        }
         Cloud::Azure => {
             "the host is Microsoft's: take another size of the machine, or ask its support for an \
              invariant TSC"
@@ -172,6 +185,9 @@ pub(super) fn other_host(cloud: &Cloud) -> Option<&'static str> {
         }
         Cloud::Ec2Xen => {
             "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock"
+        }
+        Cloud::Google if !has_tsc => {
+            "the host is Google's: take another machine type, or tell its support"
         }
         Cloud::Google => {
             "the host is Google's: take another machine type, or ask its support for an invariant \

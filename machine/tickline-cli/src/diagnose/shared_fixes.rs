@@ -12,6 +12,7 @@
 //!
 //! `tests/harm.rs` and `tests/guests.rs` test it.
 
+mod counter_frequency;
 mod stopping_hpet;
 mod tsc_frequency;
 
@@ -21,6 +22,9 @@ use crate::document::{Document, Fix};
 use crate::machine::Hypervisor;
 use crate::machine::kernel_log::Cause;
 
+pub(super) use counter_frequency::{
+    SHOW_ON_EACH_PROCESSOR, correct_frequency, show_frequency, stated_by,
+};
 pub(super) use stopping_hpet::{has_stopping_hpet, may_have_stopping_hpet, without_hpet};
 use tsc_frequency::state_frequency;
 
@@ -275,10 +279,18 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
     }
 }
 
+/// A difference of two clocks in half a second that is rather a jump or a late reading than a rate,
+/// ppm: 1 %, which no crystal is off.
+const JUMP_PPM: u32 = 10_000;
+
+/// The difference between rates from which on one of the clocks is wrong, whatever the kernel
+/// tolerates, ppm: NTP corrects no more (`MAXFREQ`, `include/linux/timex.h`).
+const BAD_RATE_PPM: u32 = 500;
+
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
-/// watchdog tolerates about 100 ppm or more (`Machine::watchdog_limit_ppm`). `tickline warp`
-/// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
-/// kernel's present clock, so a difference does not show which of the two is wrong.
+/// watchdog tolerates 400 ppm or more (`Machine::watchdog_limit_ppm`). `tickline warp` measures
+/// the rate more precisely, even if a read of hpet takes 700 ns. It measures by the kernel's
+/// present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
     if document.machine.has_invariant_tsc() == Some(false) {
         return host_fix_or(trust_tsc, document);
@@ -288,12 +300,20 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
         .machine
         .clocksource()
         .unwrap_or("the kernel's clock");
-    let check = format!(
+    let is_jump = limit_ppm > JUMP_PPM;
+    let bad_ppm = if is_jump { BAD_RATE_PPM } else { limit_ppm };
+    let mut check = format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
-         measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
+         measures the TSC's rate by {clock}. If the rates differ by {bad_ppm} ppm or more, the \
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     );
+    if is_jump {
+        check += &format!(
+            ", or a reading that came late; here it was rather one of these, because this kernel \
+             tolerates {limit_ppm} ppm in half a second"
+        );
+    }
     let may_be_warp = may_be_warp(document);
     let mut fix = if may_be_warp {
         Fix::from(
@@ -437,7 +457,7 @@ pub(super) fn host_fix(document: &Document) -> Option<Fix> {
         return None;
     }
     if let Some(cloud) = &document.machine.cloud
-        && let Some(text) = hosts::other_host(cloud)
+        && let Some(text) = hosts::other_host(cloud, document)
     {
         return Some(text.into());
     }
@@ -447,12 +467,18 @@ pub(super) fn host_fix(document: &Document) -> Option<Fix> {
     hosts::trusted_tsc(document)
 }
 
-/// The cloud provider's own recommendation; `None` outside of the known clouds.
+/// The cloud provider's own recommendation; `None` outside of the known clouds, and if the kernel
+/// does not list the recommended clock. It does not on Arm, nor on bare metal.
 pub(super) fn provider(document: &Document) -> Option<String> {
     let cloud = document.machine.cloud.as_ref()?;
-    // The finding about the counters forbids this clock.
-    if hosts::recommended(cloud) == Some("tsc") && document.are_unsynchronised() {
-        return None;
+    if let Some(name) = hosts::recommended(cloud) {
+        let is_there = document.machine.lists_clocksource(name)
+            || document.machine.clocksource() == Some(name);
+        // The finding about the counters forbids this clock.
+        let is_bad = name == "tsc" && document.are_unsynchronised();
+        if !is_there || is_bad {
+            return None;
+        }
     }
     let advice = hosts::advice(cloud)?;
     Some(advice.to_owned())

@@ -2,6 +2,7 @@
 
 use super::clock_rate::{self, LOOP_PPB, clock_rate_wrong};
 use super::daemons;
+use super::shared_fixes::{SHOW_ON_EACH_PROCESSOR, show_frequency};
 use super::unix_time::removal_of_offset;
 use crate::document::Block::Commands;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
@@ -48,10 +49,10 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
         "wait until the NTP daemon has removed the offset ({})",
         daemons::state_commands(document)
     ))
-    .then(
-        "if the correction stays, check the kernel's frequency of the counter: sudo dmesg | grep \
-         -i 'tsc:'",
-    );
+    .then(format!(
+        "if the correction stays, check the kernel's frequency of the counter: {}",
+        show_frequency(document)
+    ));
     Some(finding.seen(seen_rate).fix(fix))
 }
 
@@ -169,10 +170,7 @@ impl Explained for Code {
                        correction makes the offset larger, no running daemon steers the clock: \
                        chronyd with -x does not, and a daemon that was killed leaves its \
                        correction behind.",
-                more: &[Commands(&[
-                    "chronyc tracking",
-                    "sudo dmesg | grep -i 'tsc:'",
-                ])],
+                more: &[Commands(&["chronyc tracking", SHOW_ON_EACH_PROCESSOR])],
             },
         }
     }

@@ -25,21 +25,27 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
     if let Some(finding) = not_chosen(name, document) {
         return finding;
     }
-    for parameter in ["notsc", "tsc=unstable"] {
-        if document.machine.has_parameter(parameter) {
-            return Finding::slow(
-                Code::SwitchedOff,
-                format!(
-                    "the kernel's command line switches the TSC off, and the kernel keeps time \
-                     with {name}"
-                ),
-            )
-            .seen(format!("current_clocksource is {name}"))
-            .seen(format!("the kernel's command line has {parameter}"))
-            .fix(shared_fixes::without_parameter(parameter, document));
-        }
+    if let Some(parameter) = parameter_against_tsc(document) {
+        return Finding::slow(
+            Code::SwitchedOff,
+            format!(
+                "the kernel's command line switches the TSC off, and the kernel keeps time with \
+                 {name}"
+            ),
+        )
+        .seen(format!("current_clocksource is {name}"))
+        .seen(format!("the kernel's command line has {parameter}"))
+        .fix(shared_fixes::without_parameter(parameter, document));
     }
     rejected(name, document).unwrap_or_else(|| unexplained(name, document))
+}
+
+/// The parameter on the kernel's command line that switches the TSC off. While it stays, no other
+/// parameter leads the kernel to the TSC.
+pub(super) fn parameter_against_tsc(document: &Document) -> Option<&'static str> {
+    ["notsc", "tsc=unstable"]
+        .into_iter()
+        .find(|parameter| document.machine.has_parameter(parameter))
 }
 
 /// The finding if the kernel's log says why the kernel has rejected the TSC.
@@ -81,7 +87,7 @@ fn code_of(cause: Cause) -> Code {
         Cause::Watchdog => Code::Watchdog,
         Cause::Unsynchronised => Code::Unsynchronised,
         Cause::Halts => Code::Halts,
-        Cause::Parameter => Code::SwitchedOff,
+        Cause::Parameter(_) => Code::SwitchedOff,
         Cause::NoFrequency | Cause::VaryingRate | Cause::Other => Code::Unstable,
     }
 }
@@ -116,7 +122,7 @@ fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
         Cause::Unsynchronised => "the kernel has no guarantee that the TSCs of several CPUs agree",
         Cause::NoFrequency => "the kernel could not find out the TSC's frequency",
         Cause::Halts => "the kernel found that the TSC stops when a CPU sleeps",
-        Cause::Parameter => "the kernel has a parameter that calls the TSC unstable",
+        Cause::Parameter(_) => "the kernel has a parameter that switches the TSC off",
     };
     let stops = may_stop(document);
     format!("{cause}, and keeps time with {name}{stops}")
@@ -139,7 +145,7 @@ fn fix_for(cause: Cause, document: &Document) -> Fix {
         Cause::VaryingRate => Fix::none(
             "the TSC's rate changes with the processor's, so the kernel's verdict is right",
         ),
-        Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", document),
+        Cause::Parameter(parameter) => shared_fixes::without_parameter(parameter, document),
         // Hyper-V has not promised that the TSC's rate survives a move to another host
         // (`ms_hyperv_init_platform` in `arch/x86/kernel/cpu/mshyperv.c`).
         Cause::Other if is_reason("running on Hyper-V", document) => {
@@ -425,9 +431,11 @@ impl Explained for Code {
                 summary: "The kernel's watchdog has measured that the TSC's rate differs from \
                           another clock's (slow).",
                 text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they \
-                       differ by about 100 ppm or more (500 ppm from Linux 7.1; 4,000 ppm, if one \
-                       of the two has no calibrated rate), it marks the TSC unstable until the \
-                       machine restarts. Then each call for the time is a system call.",
+                       differ by more than it tolerates, it marks the TSC unstable until the \
+                       machine restarts. Then each call for the time is a system call. Before \
+                       Linux 5.14 the kernel tolerates 62.5 ms, which is rather a jump than a \
+                       rate; from then on usually 400 to 1,000 ppm, as it was built; from Linux \
+                       7.1 500 ppm (4,000 ppm, if one of the two has no calibrated rate).",
                 more: &[
                     Prose(
                         "The difference does not show which of the two clocks was wrong. On a busy \
@@ -441,7 +449,7 @@ impl Explained for Code {
                     Prose(
                         "The command prints the rate by the kernel's present clock. Compare the \
                          rates when the machine is idle, under load, and hours later, while NTP \
-                         slews nothing. If they stay within the kernel's limit, the TSC is good, \
+                         slews nothing. If they stay the same, within 500 ppm, the TSC is good, \
                          and `tsc=nowatchdog` (Linux 5.2 or later) keeps the watchdog from marking \
                          the TSC unstable. If they differ by more, one of the two clocks is wrong: \
                          on some of Intel's client processors hpet stops in deep idle states \

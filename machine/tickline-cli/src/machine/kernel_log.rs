@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.`, `TSC warped randomly between CPUs` | `arch/x86/kernel/tsc_sync.c` |
 //! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
+//! | `notsc: Kernel compiled with CONFIG_X86_TSC, cannot disable TSC completely.`, in kernels whose REASON is not yet `boot parameter notsc` | the same (`notsc_setup`) |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
-//! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (Linux 5.5 and older: cycles alone) | the same |
+//! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (before Linux 5.14: `'hpet' wd_now: ...`, cycles alone) | the same |
 //! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | `kernel/time/clocksource.c` |
 //! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | `kernel/time/clocksource.c` |
 //! | `CPUs N behind CPU M for clocksource tsc.`, or `ahead of` | `kernel/time/clocksource.c`, `clocksource_verify_percpu` of Linux 5.13 to 7.0 |
@@ -45,17 +46,20 @@ pub(crate) enum Cause {
     /// The TSC's rate changes with the processor's (`time_cpufreq_notifier` in
     /// `arch/x86/kernel/tsc.c`).
     VaryingRate,
-    /// A parameter of the kernel's command line.
-    Parameter,
+    /// This parameter of the kernel's command line.
+    Parameter(&'static str),
     /// Another reason, which the kernel names.
     Other,
 }
+
+/// The parameter of `notsc_setup` in `arch/x86/kernel/tsc.c`.
+const NOTSC: Cause = Cause::Parameter("notsc");
 
 /// Linux keeps time with `tsc-early` until it has refined the TSC's frequency.
 const TSC_EARLY_INTERVAL: &str = "tsc-early interval: ";
 
 /// Two parts of each message that states a cause by itself, without "Marking TSC unstable".
-const MESSAGES: [(Cause, [&str; 2]); 17] = [
+const MESSAGES: [(Cause, [&str; 2]); 18] = [
     (Cause::Warp, ["cycles TSC warp", "between CPUs"]),
     (Cause::Warp, ["TSC warped randomly", "between CPUs"]),
     (
@@ -87,6 +91,11 @@ const MESSAGES: [(Cause, [&str; 2]); 17] = [
     // The kernel also logs delays that it tolerates, without these words.
     (Cause::Delay, ["read-back delay of", "marking unstable"]),
     (Cause::Delay, ["read-back delay of", "marking tsc"]),
+    // Without the last word, an older kernel says that it has not obeyed.
+    (
+        NOTSC,
+        ["notsc: Kernel compiled", "cannot disable TSC completely"],
+    ),
     // Both messages follow from a rejection, and give no reason.
     (Cause::Watchdog, ["TSC found unstable", "after boot"]),
     (Cause::Watchdog, ["Override clocksource tsc", "is unstable"]),
@@ -94,7 +103,8 @@ const MESSAGES: [(Cause, [&str; 2]); 17] = [
 
 /// An extended regular expression, for `grep -i`, that finds each message about a rejection of the
 /// TSC. A user reads it in a command, so it is shorter than [`MESSAGES`], and names no cause. The
-/// tests of `steps.rs` compare the two.
+/// tests of `steps.rs` compare the two. It leaves out [`NOTSC`]'s message: such a kernel offers no
+/// TSC to which a command could switch.
 pub(crate) const ANY_REJECTION: &str = concat!(
     "TSC warp",
     "|(^|[^a-z])tsc.*(unstable|skewed)",
@@ -135,10 +145,12 @@ pub(crate) fn rejection(log: &[String]) -> Option<Rejection> {
         Some("clocksource watchdog") => by_watchdog.unwrap_or(Cause::Watchdog),
         Some("TSCs unsynchronized") => Cause::Unsynchronised,
         Some("cpufreq changes") => Cause::VaryingRate,
-        Some("boot parameter") => Cause::Parameter,
+        // `tsc_setup` names no parameter, `notsc_setup` does.
+        Some("boot parameter") => Cause::Parameter("tsc=unstable"),
+        Some("boot parameter notsc") => NOTSC,
         Some(reason) if reason.contains("halt") => Cause::Halts,
         Some(_) => Cause::Other,
-        None => by_watchdog?,
+        None => by_watchdog.or_else(|| has_message(NOTSC).then_some(NOTSC))?,
     };
     let mut messages = messages(log, cause);
     messages.extend(marked.cloned());
@@ -345,25 +357,34 @@ impl Machine {
         !self.failed_calibrations().is_empty()
     }
 
-    /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm.
-    /// The watchdog since Linux 7.1 tolerates 500 ppm of two calibrated clocks, and 4,000 ppm of
-    /// others, such as `tsc-early` (`watchdog_check_freq` in `kernel/time/clocksource.c`).
+    /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm. It
+    /// compares two clocks each half second (`kernel/time/clocksource.c`):
+    ///
+    /// | Linux | what it tolerates | ppm |
+    /// |---|---|---|
+    /// | before 5.14 | 62.5 ms (`WATCHDOG_THRESHOLD`) | 125,000 |
+    /// | 5.14 to 7.0 (commit 2e27e793e280) | the sum of two margins, each twice a limit that the kernel's builder may set to 50 us (the default of 5.14; 100 us from 5.17, commit c86ff8c55b8a; 125 us from 6.3, commit c37e85c135ce) | 400, by default up to 1,000 |
+    /// | the same, `tsc-early` | its margin of 32 ms | 64,000 |
+    /// | from 7.1 (`watchdog_check_freq`) | of two calibrated clocks | 500 |
+    /// | the same | of others, such as `tsc-early` | 4,000 |
+    ///
+    /// Distributions add the commit of 5.14 to older kernels, so only the form of the messages
+    /// shows the old limit.
     pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
         let log = self.kernel_log.as_deref().unwrap_or_default();
-        let is_early = |line: &String| {
-            line.contains(TSC_EARLY_INTERVAL)
-                || line.contains("clocksource tsc-early unstable due to frequency skew")
-        };
-        if log.iter().any(is_early) {
-            return 4_000;
-        }
-        let is_new = log
-            .iter()
-            .any(|line| line.contains("unstable due to frequency skew"));
-        if is_new || self.is_kernel_at_least(7, 1) == Some(true) {
+        let has = |part: &str| log.iter().any(|line| line.contains(part));
+        if has(TSC_EARLY_INTERVAL) || has("clocksource tsc-early unstable due to frequency skew") {
+            4_000
+        } else if has("unstable due to frequency skew")
+            || self.is_kernel_at_least(7, 1) == Some(true)
+        {
             500
+        } else if has("Clocksource tsc unstable (delta =") || has("wd_now:") && !has("wd_nsec:") {
+            125_000
+        } else if has("clocksource 'tsc-early' as unstable because the skew is too large") {
+            64_000
         } else {
-            100
+            400
         }
     }
 

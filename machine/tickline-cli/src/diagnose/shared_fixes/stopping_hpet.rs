@@ -23,6 +23,9 @@ pub(in crate::diagnose) fn may_have_stopping_hpet(document: &Document) -> bool {
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
 /// of generations 8 to 12, and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
 /// `arch/x86/kernel/early-quirks.c`). A guest has no such hpet.
+///
+/// i7-9800X and i9-9820X to i9-10980XE are dies of servers, Skylake-X and Cascade Lake-X (family 6,
+/// model 85). Their deepest idle state is C6 (`skx_cstates` in `drivers/idle/intel_idle.c`).
 fn is_processor_with_stopping_hpet(document: &Document) -> bool {
     /// Gemini Lake with its refresh; Celeron and Pentium of Whiskey Lake and Comet Lake; Xeon E of
     /// Coffee Lake.
@@ -42,6 +45,9 @@ fn is_processor_with_stopping_hpet(document: &Document) -> bool {
         .filter_map(|family| Some(cpu.split_once(family)?.1));
     models.into_iter().any(|model| {
         let digits: String = model.chars().take_while(char::is_ascii_digit).collect();
+        if model[digits.len()..].starts_with('X') {
+            return false;
+        }
         // i7-8565U, i7-10510U; from generation 10 on there are also names of four digits, as
         // i7-1065G7.
         match digits.len() {

@@ -274,6 +274,53 @@ fn armv6_has_no_counter_and_no_fix() {
     finding.has_no_fix();
 }
 
+/// Symptom: a processor of ARMv5 was told to describe its counter.
+#[test]
+fn arm_before_armv7_has_no_counter_whatever_the_name() {
+    for cpu in [
+        "ARM920T rev 0 (v4l)",
+        "ARM926EJ-S rev 5 (v5l)",
+        "Feroceon 88FR131 rev 1 (v5l)",
+        "ARMv6-compatible processor rev 7 (v6l)",
+    ] {
+        on("timer")
+            .offers("timer")
+            .architecture("arm")
+            .cpu(cpu)
+            .only("clocksource_slow")
+            .has_no_fix();
+    }
+}
+
+/// Symptom: "describe the CPU's own counter in the device tree", of a BeagleBone, whose Cortex-A8
+/// has none.
+#[test]
+fn a_processor_of_armv7_may_have_no_counter() {
+    on("dmtimer")
+        .offers("dmtimer")
+        .architecture("arm")
+        .cpu("ARMv7 Processor rev 2 (v7l)")
+        .only("clocksource_slow")
+        .fix_begins("if the processor has a counter that programs may read")
+        .fix_has("A5, A8 and A9 have none")
+        .fix_has("device tree")
+        .fix_lacks("ACPI");
+}
+
+/// Symptom: "describe the CPU's own counter", which was on the list.
+#[test]
+fn a_counter_that_differs_between_cpus_need_not_be_described() {
+    for architecture in ["arm", "aarch64"] {
+        on("timer")
+            .offers("arch_sys_counter timer")
+            .architecture(architecture)
+            .counters_differ()
+            .finding("clocksource_slow")
+            .has_no_fix()
+            .fix_has("the counters are unsynchronised");
+    }
+}
+
 #[test]
 fn a_slow_timer_on_arm_needs_the_counter_described() {
     let finding = good_machine()

@@ -36,7 +36,7 @@ fn a_clouds_customer_is_not_told_to_change_the_host() {
     ] {
         let findings = guest_on(clocksource)
             .cloud(cloud)
-            .offers(clocksource)
+            .offers(&format!("{clocksource} tsc"))
             .log(&["tsc: Marking TSC unstable due to a reason"])
             .findings();
         findings[0]
@@ -96,4 +96,21 @@ fn the_recommendation_of_tsc_is_no_evidence_on_unsynchronised_counters() {
     machine
         .finding("xen_clocksource")
         .does_not_show("AWS recommends tsc");
+}
+
+/// Symptom: "AWS recommends kvm-clock", on Graviton and on bare metal, which have no such clock.
+#[test]
+fn a_clock_that_the_kernel_does_not_list_is_recommended_by_nobody() {
+    let on_arm = guest_on("arch_sys_counter")
+        .offers("arch_sys_counter")
+        .architecture("aarch64");
+    let on_metal = guest_on("hpet").offers("tsc hpet acpi_pm");
+    let with_list_unread = guest_on("hpet").offer_unreadable();
+    for machine in [on_arm, on_metal, with_list_unread] {
+        machine.cloud("ec2_nitro").findings()[0].does_not_show("AWS recommends");
+    }
+    let on_xen = guest_on("xen").offers("xen").cloud("ec2_xen");
+    on_xen
+        .first("xen_clocksource")
+        .does_not_show("AWS recommends");
 }

@@ -64,7 +64,7 @@ fn a_setting_for_machines_that_stay_on_their_host_says_so() {
 }
 
 #[test]
-fn a_guest_of_qemu_gets_the_fix_for_qemu_alone() {
+fn a_guest_of_qemu_is_not_told_that_it_may_not_be_qemu() {
     for (clocksource, code) in [("hpet", "tsc_missing"), ("kvm-clock", "kvm_clock_unstable")] {
         let finding = guest_on(clocksource)
             .offers(clocksource)
@@ -73,6 +73,32 @@ fn a_guest_of_qemu_gets_the_fix_for_qemu_alone() {
             .first(code);
         finding.fix_has(QEMU_FIX).fix_lacks(UNLESS_QEMU);
     }
+}
+
+/// Symptom: customers of clouds that leave QEMU's name in the firmware were told to start QEMU with
+/// other options, and nothing else.
+#[test]
+fn a_guest_of_qemu_may_be_a_customers() {
+    for (clocksource, code) in [("hpet", "tsc_missing"), ("kvm-clock", "kvm_clock_unstable")] {
+        guest_on(clocksource)
+            .offers(clocksource)
+            .hypervisor("kvm")
+            .product("QEMU Standard PC (i440FX + PIIX, 1996)")
+            .first(code)
+            .fix_has_in_order(QEMU_FIX, "if the host is not yours, ask its provider");
+    }
+}
+
+/// Symptom: `-accel kvm` alone, on Apple silicon and for a container that Docker emulates. KVM runs
+/// no x86 guest on Arm.
+#[test]
+fn an_emulated_machine_may_have_a_host_of_another_processor() {
+    guest_without_tsc("tcg")
+        .first("tsc_missing")
+        .fix_has_in_order(
+            "-accel kvm",
+            "if the host's processor is not x86 (Apple silicon",
+        );
 }
 
 /// Symptom: a user who may not read the kernel's log, which names Firecracker, got the fix for

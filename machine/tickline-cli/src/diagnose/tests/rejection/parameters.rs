@@ -1,6 +1,7 @@
 //! A parameter of the kernel's command line switches the TSC off.
 
-use super::super::given::machine_on_hpet_without_tsc;
+use super::super::given::{guest_on, machine_on_hpet_without_tsc};
+use super::super::guests::DECIDE;
 use super::MARKED_BY_WATCHDOG;
 use crate::document::Place;
 
@@ -137,4 +138,63 @@ fn a_parameter_that_only_the_log_shows_has_no_command() {
         .first("tsc_switched_off");
     finding.fix_has("take `tsc=unstable` off");
     assert_eq!(finding.place(), None);
+}
+
+/// The message of `notsc_setup`, and that of kernels before it.
+const BY_NOTSC: [&str; 2] = [
+    "tsc: Marking TSC unstable due to boot parameter notsc",
+    "notsc: Kernel compiled with CONFIG_X86_TSC, cannot disable TSC completely.",
+];
+
+/// Symptom: "find out what the kernel means by \"boot parameter notsc\"", and `tsc=reliable`, which
+/// does nothing while `notsc` stays.
+#[test]
+fn each_message_about_notsc_names_the_parameter() {
+    for message in BY_NOTSC {
+        machine_on_hpet_without_tsc()
+            .log(&[message])
+            .first("tsc_switched_off")
+            .shows(message)
+            .fix_has("take `notsc` off")
+            .fix_lacks("tsc=unstable")
+            .fix_lacks("tsc=reliable");
+    }
+}
+
+/// Symptom: `nomigrate=1` and `tsc=reliable`, for a domain of Xen whose own command line switches
+/// the TSC off.
+#[test]
+fn a_parameter_against_the_tsc_is_taken_off_on_xen_as_well() {
+    let domain = guest_on("xen").offers("xen").hypervisor("xen");
+    let by_line = |word: &str| domain.clone().log(&[]).command_line(word);
+    for (machine, word) in [
+        (by_line("notsc"), "notsc"),
+        (by_line("tsc=unstable"), "tsc=unstable"),
+        (domain.clone().log(&BY_NOTSC[..1]), "notsc"),
+        (domain.clone().log(&BY_NOTSC[1..]), "notsc"),
+        (
+            domain
+                .clone()
+                .log(&["tsc: Marking TSC unstable due to boot parameter"]),
+            "tsc=unstable",
+        ),
+    ] {
+        machine
+            .first("xen_clocksource")
+            .fix_begins(DECIDE)
+            .fix_has(&format!("take `{word}` off"))
+            .fix_lacks("nomigrate")
+            .fix_lacks("tsc=reliable");
+    }
+}
+
+/// Symptom: the command line of a domain of Xen was no evidence.
+#[test]
+fn on_xen_a_parameter_of_the_command_line_is_shown() {
+    guest_on("xen")
+        .offers("xen")
+        .log(&[])
+        .command_line("quiet notsc")
+        .first("xen_clocksource")
+        .shows("the kernel's command line has notsc");
 }

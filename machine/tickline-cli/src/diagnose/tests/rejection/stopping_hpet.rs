@@ -211,6 +211,28 @@ fn the_first_kernel_without_this_hpet_depends_on_the_present_one() {
         .fix_lacks("Coffee Lake");
 }
 
+/// Symptom: "hpet, which is the broken clock", of a machine whose TSC had a fault. Skylake-X and
+/// Cascade Lake-X have names of Intel's client processors.
+#[test]
+fn an_hpet_beside_the_die_of_a_server_does_not_stop() {
+    for cpu in [
+        "Intel(R) Core(TM) i7-9800X CPU @ 3.80GHz",
+        "Intel(R) Core(TM) i9-9820X CPU @ 3.30GHz",
+        "Intel(R) Core(TM) i9-9980XE CPU @ 3.00GHz",
+        "Intel(R) Core(TM) i9-10900X CPU @ 3.70GHz",
+        "Intel(R) Core(TM) i9-10980XE CPU @ 3.00GHz",
+    ] {
+        machine_on_hpet_without_tsc()
+            .log(&[MARKED_FOR_SKEW])
+            .kernel("4.19.0-27-amd64")
+            .cpu(cpu)
+            .first("tsc_skew")
+            .does_not_say(BROKEN)
+            .does_not_say(MAY_STOP)
+            .fix_lacks("hpet=disable");
+    }
+}
+
 /// Linux 5.15 has tested the hpet that it uses. Symptom: "hpet, which is the broken clock".
 #[test]
 fn another_hpet_is_not_blamed() {
