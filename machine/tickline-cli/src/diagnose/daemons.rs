@@ -82,6 +82,16 @@ pub(super) fn step(document: &Document) -> &'static str {
     }
 }
 
+/// What follows the start of a daemon if it is unknown whether this is a container. If it is known,
+/// the whole fix is for the host.
+fn on_its_host(document: &Document) -> &'static str {
+    if document.machine.container.is_some() {
+        ""
+    } else {
+        "; for a container, on its host"
+    }
+}
+
 /// Begins with a look for the program that steers the clock, because a second one would work
 /// against it.
 pub(super) fn find_and_repair(document: &Document) -> Fix {
@@ -102,10 +112,16 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
         return fix.then("start no NTP daemon beside it");
     }
     let start = match name(document) {
-        Some(name) => format!("see what {name} does: {}", state_commands(document)),
-        None => format!("find the program that steers the clock: {}", list()),
+        Some(name) => Fix::from(format!(
+            "see what {name} does: {}",
+            state_commands(document)
+        )),
+        None => Fix::from(format!(
+            "find the program that steers the clock: {}",
+            list()
+        )),
     };
-    let fix = Fix::from(start)
+    let fix = start
         .then(
             "see that it reaches its servers, and tells the kernel its error: chronyd does so with \
              `rtcsync`, busybox ntpd never does",
@@ -114,30 +130,34 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
     if name(document).is_some() {
         return fix;
     }
-    fix.then("if none runs, start again the NTP daemon that did; for a container, on its host")
+    fix.then(format!(
+        "if none runs, start again the NTP daemon that did{}",
+        on_its_host(document)
+    ))
 }
 
 /// The start of a daemon where a program has set the rate, and may still run.
-pub(super) fn unless_one_runs() -> Fix {
-    Fix::from(format!(
-        "see whether a program steers the clock already: {}",
-        list()
+pub(super) fn unless_one_runs(document: &Document) -> Fix {
+    let first = format!("see whether a program steers the clock already: {}", list());
+    Fix::from(first).then(format!(
+        "if none does, start again the NTP daemon that did{}",
+        on_its_host(document)
     ))
-    .then("if none does, start again the NTP daemon that did; for a container, on its host")
 }
 
 /// The start of a daemon where none answers. One that reaches no server may run all the same: it
 /// neither answers nor steers the clock.
-pub(super) fn start(how: &str) -> Fix {
-    Fix::from(format!(
-        "see whether an NTP daemon runs already: {}",
-        list()
-    ))
-    .then(
-        "if one does, let it reach its servers (their addresses, DNS, the firewall), and start no \
-         second one, which would work against it",
-    )
-    .then(format!("if none does, run one: {how}"))
+pub(super) fn start(how: &str, document: &Document) -> Fix {
+    let first = format!("see whether an NTP daemon runs already: {}", list());
+    Fix::from(first)
+        .then(
+            "if one does, let it reach its servers (their addresses, DNS, the firewall), and start \
+             no second one, which would work against it",
+        )
+        .then(format!(
+            "if none does, run one: {how}{}",
+            on_its_host(document)
+        ))
 }
 
 /// The command that succeeds where no program runs that may steer the clock. It fails where `ps` or

@@ -348,3 +348,36 @@ fn the_kernels_loop_shows_that_the_daemon_which_steers_is_not_chronyd() {
         .fix_has("let it step the clock at its start, by a restart")
         .fix_lacks("chronyc");
 }
+
+/// Symptom: "sudo timedatectl set-ntp true" in LXC, whose systemd starts no daemon, or starts a
+/// second one beside that of the host.
+#[test]
+fn in_a_container_with_systemd_the_daemon_is_started_on_the_host() {
+    let finding = good_machine()
+        .never_steered()
+        .container("lxc")
+        .only("ntp_unsynchronised");
+    finding
+        .fix_begins("on the host of this container (lxc): see whether an NTP daemon runs already")
+        .fix_has("if none does, run one: chronyd, for example")
+        .fix_lacks("timedatectl")
+        .fix_lacks("for a container, on its host");
+    assert_eq!(finding.fix.steps(), None);
+}
+
+/// Symptom: with systemd, "for a container, on its host" was missing.
+#[test]
+fn where_a_container_is_not_known_each_start_of_a_daemon_names_its_host() {
+    const ON_HOST: &str = "; for a container, on its host";
+    let machine = good_machine().maximum_error_us(KERNELS_LIMIT_US);
+    let never_steered = machine.clone().never_steered();
+    let without_systemd = never_steered
+        .clone()
+        .with(|document| document.machine.systemd = Some(false));
+    let left_over = machine
+        .clone()
+        .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned()]));
+    for machine in [machine, never_steered, without_systemd, left_over] {
+        machine.only("ntp_unsynchronised").fix_has(ON_HOST);
+    }
+}
