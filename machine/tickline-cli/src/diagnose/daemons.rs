@@ -2,7 +2,7 @@
 //! or the commands of all daemons.
 
 use crate::document::{Document, Fix};
-use crate::machine::{CHRONYD, PTP4L, TIMESYNCD};
+use crate::machine::{CHRONYD, Hypervisor, PTP4L, TIMESYNCD};
 
 /// Lists the names of all processes, without a heading. A name in the kernel has at most 15
 /// letters.
@@ -10,7 +10,11 @@ const NAMES: &str = "ps -A -o comm=";
 
 /// Finds the names of the programs that may steer the clock. An argument is no such name
 /// (`--mountpoint`), and neither is a kernel thread's name (`ptp0`).
-const STEERING: &str = "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys)'";
+///
+/// connmand sets the clock unless its `TimeUpdates` is `manual`. For the tools of hypervisors see
+/// [`hypervisors_tool`].
+const STEERING: &str =
+    "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys|connman|sfptpd|htpd)'";
 
 /// The command that shows the programs that may steer the clock.
 fn list() -> String {
@@ -82,6 +86,41 @@ pub(super) fn step(document: &Document) -> &'static str {
     }
 }
 
+/// The hypervisor's program that may set a guest's clock again and again, in words; `None` if there
+/// is none, or if the hypervisor is unknown. Its time synchronisation may be off, as that of
+/// vmtoolsd is by default, so a look at the programs that run proves nothing. QEMU's agent sets the
+/// clock at the host's command alone (`guest-set-time`), and the kernel's hv_utils after a start or
+/// a restore of Hyper-V's guest alone (`ICTIMESYNCFLAG_SYNC` in `drivers/hv/hv_util.c`).
+fn hypervisors_tool(document: &Document) -> Option<&'static str> {
+    match document.machine.hypervisor.as_ref()? {
+        Hypervisor::Parallels => Some("prltimesync of Parallels Tools"),
+        Hypervisor::VirtualBox => Some("VBoxService of VirtualBox"),
+        Hypervisor::Vmware => {
+            Some("vmtoolsd of VMware (vmware-toolbox-cmd timesync status says whether it does)")
+        }
+        Hypervisor::Bhyve
+        | Hypervisor::Firecracker
+        | Hypervisor::Gvisor
+        | Hypervisor::HyperV
+        | Hypervisor::Kvm
+        | Hypervisor::NoneNamed
+        | Hypervisor::Tcg
+        | Hypervisor::Xen
+        | Hypervisor::Other(_) => None,
+    }
+}
+
+/// The look for a program that steers the clock, with what the hypervisor may do.
+fn look(first: String, document: &Document) -> Fix {
+    let fix = Fix::from(first);
+    match hypervisors_tool(document) {
+        Some(tool) => fix.then(format!(
+            "{tool} may set the clock as well: let either it or an NTP daemon do so, not both"
+        )),
+        None => fix,
+    }
+}
+
 /// What follows the start of a daemon if it is unknown whether this is a container. If it is known,
 /// the whole fix is for the host.
 fn on_its_host(document: &Document) -> &'static str {
@@ -116,10 +155,10 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
             "see what {name} does: {}",
             state_commands(document)
         )),
-        None => Fix::from(format!(
-            "find the program that steers the clock: {}",
-            list()
-        )),
+        None => look(
+            format!("find the program that steers the clock: {}", list()),
+            document,
+        ),
     };
     let fix = start
         .then(
@@ -139,7 +178,7 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
 /// The start of a daemon where a program has set the rate, and may still run.
 pub(super) fn unless_one_runs(document: &Document) -> Fix {
     let first = format!("see whether a program steers the clock already: {}", list());
-    Fix::from(first).then(format!(
+    look(first, document).then(format!(
         "if none does, start again the NTP daemon that did{}",
         on_its_host(document)
     ))
@@ -149,7 +188,7 @@ pub(super) fn unless_one_runs(document: &Document) -> Fix {
 /// neither answers nor steers the clock.
 pub(super) fn start(how: &str, document: &Document) -> Fix {
     let first = format!("see whether an NTP daemon runs already: {}", list());
-    Fix::from(first)
+    look(first, document)
         .then(
             "if one does, let it reach its servers (their addresses, DNS, the firewall), and start \
              no second one, which would work against it",
@@ -206,6 +245,14 @@ mod tests {
                 !succeeds(&format!("printf 'systemd\\n{name}\\n'")),
                 "{name}"
             );
+        }
+    }
+
+    /// Symptom: "if none does, run one" beside these programs, so that two set the clock.
+    #[test]
+    fn the_check_fails_where_another_program_than_a_daemon_sets_the_clock() {
+        for name in ["connmand", "sfptpd", "htpdate"] {
+            assert!(!succeeds(&format!("echo {name}")), "{name}");
         }
     }
 

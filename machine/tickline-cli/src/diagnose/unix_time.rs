@@ -482,11 +482,11 @@ impl Explained for Code {
                 more: &[
                     Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(
-                        "If a program steers the clock already, such as busybox ntpd or phc2sys, \
-                         find it first: a second one works against it. If none does, and systemd \
-                         runs, this command starts the daemon that is installed; in a container, \
-                         run it on the host. Without systemd, or without a daemon, install and \
-                         start one, such as chronyd.",
+                        "If a program steers the clock already, such as busybox ntpd, phc2sys or \
+                         the time synchronisation of a hypervisor's tools, find it first: a second \
+                         one works against it. If none does, and systemd runs, this command starts \
+                         the daemon that is installed; in a container, run it on the host. Without \
+                         systemd, or without a daemon, install and start one, such as chronyd.",
                     ),
                     Commands(&["sudo timedatectl set-ntp true"]),
                 ],

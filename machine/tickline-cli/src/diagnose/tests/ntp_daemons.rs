@@ -381,3 +381,37 @@ fn where_a_container_is_not_known_each_start_of_a_daemon_names_its_host() {
         machine.only("ntp_unsynchronised").fix_has(ON_HOST);
     }
 }
+
+/// Symptom: "if none does, run one" beside VBoxService, which sets the clock as well.
+#[test]
+fn a_hypervisors_program_that_may_set_the_clock_is_named_before_a_daemon_is_started() {
+    for (hypervisor, program) in [
+        ("virtualbox", "VBoxService"),
+        ("vmware", "vmtoolsd"),
+        ("parallels", "prltimesync"),
+    ] {
+        let machine = good_machine()
+            .hypervisor(hypervisor)
+            .maximum_error_us(KERNELS_LIMIT_US);
+        let never_steered = machine.clone().never_steered();
+        let left_over = machine
+            .clone()
+            .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned()]));
+        for machine in [machine, never_steered, left_over] {
+            machine
+                .only("ntp_unsynchronised")
+                .fix_has_in_order(program, "may set the clock as well")
+                .fix_has_in_order("may set the clock as well", "if none ");
+        }
+    }
+}
+
+#[test]
+fn a_hypervisor_without_such_a_program_is_not_named() {
+    for hypervisor in ["none", "kvm", "xen", "hyper_v", "firecracker"] {
+        let machine = good_machine().hypervisor(hypervisor).never_steered();
+        machine
+            .only("ntp_unsynchronised")
+            .fix_lacks("may set the clock as well");
+    }
+}
