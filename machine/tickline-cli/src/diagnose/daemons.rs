@@ -64,7 +64,9 @@ pub(super) fn server_commands(document: &Document) -> &'static str {
 }
 
 /// How the daemon that answers steps the clock, instead of slewing it. systemd-timesyncd slews less
-/// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c).
+/// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c). OpenNTPD 6.8 says at its
+/// start that -s "no longer works". ntpd-rs has `startup-step-panic-threshold` in place of an
+/// option.
 pub(super) fn step(document: &Document) -> &'static str {
     match name(document) {
         Some(CHRONYD) => "let it step the clock: sudo chronyc makestep",
@@ -74,7 +76,9 @@ pub(super) fn step(document: &Document) -> &'static str {
         }
         Some(PTP4L) => "let phc2sys step the clock (-S, or -F at its start)",
         Some(_) => {
-            "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
+            "let it step the clock at its start, by a restart: ntpd with -g, OpenNTPD up to 6.2 \
+             with -s (later ones ignore -s, and need constraints or trusted servers in their \
+             ntpd.conf), ntpd-rs and busybox ntpd without an option"
         }
         None if document.machine.has_kernel_loop() => {
             "let it step the clock at its start, by a restart"

@@ -382,6 +382,17 @@ fn where_a_container_is_not_known_each_start_of_a_daemon_names_its_host() {
     }
 }
 
+/// Symptom: "by a restart with -g (ntpd) or -s (OpenNTPD)", for an OpenNTPD that ignores -s, and
+/// for ntpd-rs, which has no -g.
+#[test]
+fn each_server_of_ntp_is_restarted_with_the_option_that_it_has() {
+    let machine = good_machine().daemon_answers(daemon("ntpd"));
+    let off = machine.ntp(|ntp| ntp.offset_ns = 480_000_000);
+    off.only("time_off")
+        .fix_has("ntpd with -g, OpenNTPD up to 6.2 with -s (later ones ignore -s")
+        .fix_has("ntpd-rs and busybox ntpd without an option");
+}
+
 /// Symptom: "if none does, run one" beside VBoxService, which sets the clock as well.
 #[test]
 fn a_hypervisors_program_that_may_set_the_clock_is_named_before_a_daemon_is_started() {
