@@ -162,6 +162,21 @@ cloud() {
     case $(dmi chassis_asset_tag) in *7783-7084-3265-9085-8269-3286-77*) echo azure ;; esac
 }
 
+# What has made the container, by the signs that the program knows (machine/container.rs).
+container() {
+    if [ -z "$root" ] && [ -n "${KUBERNETES_SERVICE_HOST-}" ]; then echo kubernetes && return; fi
+    name=$(line "$root/run/systemd/container")
+    [ -n "$name" ] || name=$(line "$root/run/host/container-manager")
+    [ -n "$name" ] || name=$({ tr '\000' '\n' <"$root/proc/1/environ" | sed -n 's/^container=//p' | head -n 1; } 2>/dev/null)
+    [ -n "$name" ] || [ ! -e "$root/run/.containerenv" ] || name=podman
+    if [ -n "$name" ] && [ "$name" != wsl ]; then echo "$name" && return; fi
+    # The facts about this process. 4026531836 is the first PID namespace; WSL has others.
+    [ -z "$root" ] || return
+    case $(readlink "$own/ns/pid" 2>/dev/null) in '' | 'pid:[4026531836]') return ;; esac
+    case $(line /proc/sys/kernel/osrelease) in *[Mm]icrosoft*) return ;; esac
+    if [ -e /.dockerenv ]; then echo docker; else echo other; fi
+}
+
 # The tool that changes the kernel's command line.
 boot_loader() {
     for file in /usr/sbin/grubby /sbin/grubby /usr/bin/grubby; do
@@ -300,6 +315,7 @@ collect() {
     text hypervisor "$(hypervisor)"
     text product "$product"
     text cloud "$(cloud)"
+    text container "$(container)"
     [ -n "$root" ] || of_this_process
     text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
     if [ -n "$flags" ]; then

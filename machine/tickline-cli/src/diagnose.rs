@@ -8,6 +8,7 @@
 
 mod clock_rate;
 mod clocksource;
+mod container;
 mod counter;
 mod daemons;
 mod hosts;
@@ -85,7 +86,13 @@ pub(crate) fn explanations() -> Vec<Explanation> {
 pub(crate) fn findings(document: &Document) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(document)).collect();
     findings.sort_by_key(|finding| finding.severity);
+    let Some(name) = document.machine.container.as_deref() else {
+        return findings;
+    };
     findings
+        .into_iter()
+        .map(|finding| container::with_fix_on_host(finding, name))
+        .collect()
 }
 
 /// The rules about whether Unix time is near UTC. Their findings are unsure, or notes.

@@ -2,6 +2,7 @@
 //! reads the facts of a recorded machine back. `questions` and `kernel_log` say what the facts
 //! mean, and `diagnose` judges them.
 
+mod container;
 mod cpuid;
 mod daemon_state;
 pub(crate) mod kernel_log;
@@ -87,6 +88,10 @@ pub(crate) struct Machine {
     /// `azure`; null if the firmware names none of these.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) cloud: Option<Cloud>,
+    /// The program that has made the container in which the process runs, by a name such as
+    /// `docker`, `podman`, `lxc` or `kubernetes`; `other` if it is unknown; null if nothing shows a
+    /// container.
+    pub(crate) container: Option<String>,
     /// The facts from CPUID; null on processors without it.
     pub(crate) cpuid: Option<Cpuid>,
     /// Whether the process may read the counter (`prctl(PR_GET_TSC)`).
@@ -183,6 +188,7 @@ impl Machine {
             hypervisor: hypervisor.or_else(cpuid::hypervisor),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product: product_name(DMI),
+            container: container::name(),
             cpuid: cpuid::read(),
             vdso_mapped: read_text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),

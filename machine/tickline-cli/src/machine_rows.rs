@@ -24,6 +24,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
             "hypervisor",
             text(&machine.hypervisor.as_ref().map(ToString::to_string)),
         ),
+        ("container", container(machine)),
         ("counter", counter(clock, document.recorded_nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
         ("counters", text(&Some(document.counters_in_words()))),
@@ -72,6 +73,13 @@ fn product(machine: &Machine) -> String {
         machine.product.as_deref().map(plain),
         cloud.map(|cloud| format!("cloud {}", plain(&cloud.to_string()))),
     ])
+}
+
+fn container(machine: &Machine) -> String {
+    machine
+        .container
+        .as_deref()
+        .map_or_else(|| "none is seen".to_owned(), plain)
 }
 
 /// The parameters of the kernel's command line that concern clocks; the JSON has the whole line.

@@ -169,8 +169,8 @@ The findings of --accept do not count.",
     Section::new(
         "Exit codes with --fix",
         "  0  the clocksource was switched
-  1  the clocksource is as before: no other one helps, the check failed, you answered no, or the
-     switch was undone, because the clock then ran at another rate
+  1  the clocksource is as before: no other one helps, this is a container, the check failed, you
+     answered no, or the switch was undone, because the clock then ran at another rate
   2  an error: without --yes, if standard input is not a terminal; no right to switch; the switch
      failed",
     ),

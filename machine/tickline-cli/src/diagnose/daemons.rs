@@ -2,7 +2,7 @@
 //! or the commands of all daemons.
 
 use crate::document::{Document, Fix};
-use crate::machine::{CHRONYD, PTP4L, TIMESYNCD};
+use crate::machine::{CHRONYD, Hypervisor, PTP4L, TIMESYNCD};
 
 /// Lists the names of all processes, without a heading. A name in the kernel has at most 15
 /// letters.
@@ -10,7 +10,11 @@ const NAMES: &str = "ps -A -o comm=";
 
 /// Finds the names of the programs that may steer the clock. An argument is no such name
 /// (`--mountpoint`), and neither is a kernel thread's name (`ptp0`).
-const STEERING: &str = "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys)'";
+///
+/// connmand sets the clock unless its `TimeUpdates` is `manual`. For the tools of hypervisors see
+/// [`hypervisors_tool`].
+const STEERING: &str =
+    "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys|connman|sfptpd|htpd)'";
 
 /// The command that shows the programs that may steer the clock.
 fn list() -> String {
@@ -60,7 +64,9 @@ pub(super) fn server_commands(document: &Document) -> &'static str {
 }
 
 /// How the daemon that answers steps the clock, instead of slewing it. systemd-timesyncd slews less
-/// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c).
+/// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c). OpenNTPD 6.8 says at its
+/// start that -s "no longer works". ntpd-rs has `startup-step-panic-threshold` in place of an
+/// option.
 pub(super) fn step(document: &Document) -> &'static str {
     match name(document) {
         Some(CHRONYD) => "let it step the clock: sudo chronyc makestep",
@@ -70,7 +76,9 @@ pub(super) fn step(document: &Document) -> &'static str {
         }
         Some(PTP4L) => "let phc2sys step the clock (-S, or -F at its start)",
         Some(_) => {
-            "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
+            "let it step the clock at its start, by a restart: ntpd with -g, OpenNTPD up to 6.2 \
+             with -s (later ones ignore -s, and need constraints or trusted servers in their \
+             ntpd.conf), ntpd-rs and busybox ntpd without an option"
         }
         None if document.machine.has_kernel_loop() => {
             "let it step the clock at its start, by a restart"
@@ -79,6 +87,51 @@ pub(super) fn step(document: &Document) -> &'static str {
             "let it step the clock: chronyd by sudo chronyc makestep, ntpd and systemd-timesyncd \
              by a restart, phc2sys with -S SECONDS"
         }
+    }
+}
+
+/// The hypervisor's program that may set a guest's clock again and again, in words; `None` if there
+/// is none, or if the hypervisor is unknown. Its time synchronisation may be off, as that of
+/// vmtoolsd is by default, so a look at the programs that run proves nothing. QEMU's agent sets the
+/// clock at the host's command alone (`guest-set-time`), and the kernel's hv_utils after a start or
+/// a restore of Hyper-V's guest alone (`ICTIMESYNCFLAG_SYNC` in `drivers/hv/hv_util.c`).
+fn hypervisors_tool(document: &Document) -> Option<&'static str> {
+    match document.machine.hypervisor.as_ref()? {
+        Hypervisor::Parallels => Some("prltimesync of Parallels Tools"),
+        Hypervisor::VirtualBox => Some("VBoxService of VirtualBox"),
+        Hypervisor::Vmware => {
+            Some("vmtoolsd of VMware (vmware-toolbox-cmd timesync status says whether it does)")
+        }
+        Hypervisor::Bhyve
+        | Hypervisor::Firecracker
+        | Hypervisor::Gvisor
+        | Hypervisor::HyperV
+        | Hypervisor::Kvm
+        | Hypervisor::NoneNamed
+        | Hypervisor::Tcg
+        | Hypervisor::Xen
+        | Hypervisor::Other(_) => None,
+    }
+}
+
+/// The look for a program that steers the clock, with what the hypervisor may do.
+fn look(first: String, document: &Document) -> Fix {
+    let fix = Fix::from(first);
+    match hypervisors_tool(document) {
+        Some(tool) => fix.then(format!(
+            "{tool} may set the clock as well: let either it or an NTP daemon do so, not both"
+        )),
+        None => fix,
+    }
+}
+
+/// What follows the start of a daemon if it is unknown whether this is a container. If it is known,
+/// the whole fix is for the host.
+fn on_its_host(document: &Document) -> &'static str {
+    if document.machine.container.is_some() {
+        ""
+    } else {
+        "; for a container, on its host"
     }
 }
 
@@ -102,10 +155,16 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
         return fix.then("start no NTP daemon beside it");
     }
     let start = match name(document) {
-        Some(name) => format!("see what {name} does: {}", state_commands(document)),
-        None => format!("find the program that steers the clock: {}", list()),
+        Some(name) => Fix::from(format!(
+            "see what {name} does: {}",
+            state_commands(document)
+        )),
+        None => look(
+            format!("find the program that steers the clock: {}", list()),
+            document,
+        ),
     };
-    let fix = Fix::from(start)
+    let fix = start
         .then(
             "see that it reaches its servers, and tells the kernel its error: chronyd does so with \
              `rtcsync`, busybox ntpd never does",
@@ -114,30 +173,34 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
     if name(document).is_some() {
         return fix;
     }
-    fix.then("if none runs, start again the NTP daemon that did; for a container, on its host")
+    fix.then(format!(
+        "if none runs, start again the NTP daemon that did{}",
+        on_its_host(document)
+    ))
 }
 
 /// The start of a daemon where a program has set the rate, and may still run.
-pub(super) fn unless_one_runs() -> Fix {
-    Fix::from(format!(
-        "see whether a program steers the clock already: {}",
-        list()
+pub(super) fn unless_one_runs(document: &Document) -> Fix {
+    let first = format!("see whether a program steers the clock already: {}", list());
+    look(first, document).then(format!(
+        "if none does, start again the NTP daemon that did{}",
+        on_its_host(document)
     ))
-    .then("if none does, start again the NTP daemon that did; for a container, on its host")
 }
 
 /// The start of a daemon where none answers. One that reaches no server may run all the same: it
 /// neither answers nor steers the clock.
-pub(super) fn start(how: &str) -> Fix {
-    Fix::from(format!(
-        "see whether an NTP daemon runs already: {}",
-        list()
-    ))
-    .then(
-        "if one does, let it reach its servers (their addresses, DNS, the firewall), and start no \
-         second one, which would work against it",
-    )
-    .then(format!("if none does, run one: {how}"))
+pub(super) fn start(how: &str, document: &Document) -> Fix {
+    let first = format!("see whether an NTP daemon runs already: {}", list());
+    look(first, document)
+        .then(
+            "if one does, let it reach its servers (their addresses, DNS, the firewall), and start \
+             no second one, which would work against it",
+        )
+        .then(format!(
+            "if none does, run one: {how}{}",
+            on_its_host(document)
+        ))
 }
 
 /// The command that succeeds where no program runs that may steer the clock. It fails where `ps` or
@@ -186,6 +249,14 @@ mod tests {
                 !succeeds(&format!("printf 'systemd\\n{name}\\n'")),
                 "{name}"
             );
+        }
+    }
+
+    /// Symptom: "if none does, run one" beside these programs, so that two set the clock.
+    #[test]
+    fn the_check_fails_where_another_program_than_a_daemon_sets_the_clock() {
+        for name in ["connmand", "sfptpd", "htpdate"] {
+            assert!(!succeeds(&format!("echo {name}")), "{name}");
         }
     }
 

@@ -172,7 +172,7 @@ fn orphaned_claim(error: &str, document: &Document) -> Finding {
         "adjtimex: maxerror is {error}, as a daemon claimed"
     ))
     .seen_all(ignored)
-    .fix(daemons::unless_one_runs().then(
+    .fix(daemons::unless_one_runs(document).then(
         "if one runs, see that it answers, or clears the flag: chronyd does so with `rtcsync` in \
          its chrony.conf",
     ))
@@ -209,19 +209,21 @@ fn start_of_a_daemon(document: &Document, ntp: &Ntp) -> Fix {
     // A rate that differs from the one at the start was set by a program, which may still run:
     // phc2sys of linuxptp 1 sets nothing else.
     if ntp.steering_ppb() != 0 {
-        return daemons::unless_one_runs();
+        return daemons::unless_one_runs(document);
     }
-    if document.machine.systemd == Some(true) {
+    // The systemd of a container starts no daemon, and that of its host is not known.
+    if document.machine.systemd == Some(true) && document.machine.container.is_none() {
         let setting = steps::setting(
             "sudo timedatectl set-ntp true",
             "sudo timedatectl set-ntp false",
         );
-        return daemons::start("sudo timedatectl set-ntp true, or chronyd").with_steps(Steps {
+        let how = "sudo timedatectl set-ntp true, or chronyd";
+        return daemons::start(how, document).with_steps(Steps {
             check: Some(daemons::none_runs()),
             ..setting
         });
     }
-    daemons::start("chronyd, for example; for a container, on its host")
+    daemons::start("chronyd, for example", document)
 }
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.
@@ -480,10 +482,11 @@ impl Explained for Code {
                 more: &[
                     Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(
-                        "If a program steers the clock already, such as busybox ntpd or phc2sys, \
-                         find it first: a second one works against it. If none does, and systemd \
-                         runs, this command starts the daemon that is installed. Without systemd, \
-                         or without a daemon, install and start one, such as chronyd.",
+                        "If a program steers the clock already, such as busybox ntpd, phc2sys or \
+                         the time synchronisation of a hypervisor's tools, find it first: a second \
+                         one works against it. If none does, and systemd runs, this command starts \
+                         the daemon that is installed; in a container, run it on the host. Without \
+                         systemd, or without a daemon, install and start one, such as chronyd.",
                     ),
                     Commands(&["sudo timedatectl set-ntp true"]),
                 ],

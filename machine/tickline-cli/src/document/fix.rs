@@ -142,6 +142,15 @@ impl Fix {
         self
     }
 
+    /// The same fix in words, for another machine than this one: `place` stands before the text.
+    /// The steps were for this machine.
+    pub(crate) fn elsewhere(self, place: &str) -> Self {
+        if self.is_impossible() {
+            return self;
+        }
+        self.without_steps().introduced_by(place)
+    }
+
     /// Says what must be decided before the steps, if there are any.
     pub(crate) fn with_caution(mut self, caution: &str) -> Self {
         if let Change::Clocksource(_, Some(steps)) | Change::Other(Some(steps)) = &mut self.change {
@@ -405,6 +414,19 @@ mod tests {
             .preceded_by("check".to_owned(), "then");
         assert_eq!(joined.text(), "check; then first; or a; b");
         assert_eq!(joined.steps(), Some(&own));
+    }
+
+    #[test]
+    fn a_fix_elsewhere_keeps_its_clocksource_and_has_no_steps() {
+        let fix = Fix::from("a")
+            .then("b")
+            .with_switch("tsc", Some(Steps::default()));
+        let elsewhere = fix.elsewhere("there:");
+        assert_eq!(elsewhere.text(), "there: a; b");
+        assert_eq!(elsewhere.steps(), None);
+        assert_eq!(elsewhere.clocksource(), Some("tsc"));
+        let none = Fix::none("why");
+        assert_eq!(none.clone().elsewhere("there:"), none);
     }
 
     #[test]

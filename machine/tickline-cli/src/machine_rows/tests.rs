@@ -33,6 +33,16 @@ fn the_boot_loader_has_a_row() {
     assert_eq!(row_of(Machine::default(), "boot loader"), UNKNOWN);
 }
 
+#[test]
+fn the_container_has_a_row() {
+    let machine = Machine {
+        container: Some("lxc".to_owned()),
+        ..Machine::default()
+    };
+    assert_eq!(row_of(machine, "container"), "lxc");
+    assert_eq!(row_of(Machine::default(), "container"), "none is seen");
+}
+
 fn events(counts: [(&str, u64); 2]) -> BTreeMap<String, u64> {
     let counts = counts.map(|(event, count)| (event.to_owned(), count));
     counts.into()

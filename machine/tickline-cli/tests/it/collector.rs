@@ -276,6 +276,7 @@ fn the_collector_and_the_program_describe_a_machine_alike() {
         "online_cpus",
         "time_namespace",
         "tracer_pid",
+        "container",
         "vmclock",
     ] {
         assert_eq!(

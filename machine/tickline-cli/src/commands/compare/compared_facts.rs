@@ -216,6 +216,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         hypervisor,
         product,
         cloud,
+        container,
         cpuid,
         counter_readable,
         vdso_mapped,
@@ -252,6 +253,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.add_code("hypervisor", hypervisor.as_ref());
     facts.add_words("product", product.as_deref());
     facts.add_code("cloud", cloud.as_ref());
+    facts.add_words("container", container.as_deref());
     if let Some(cpuid) = cpuid {
         add_cpuid(cpuid, facts);
     }

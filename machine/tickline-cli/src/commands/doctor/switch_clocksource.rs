@@ -101,8 +101,18 @@ fn switch(path: &Path, clocksource: &str, rate_hz: impl Fn() -> Option<f64>) -> 
     Ok(Switch::Done)
 }
 
-/// Why no finding can be fixed by a switch.
+/// Why no finding can be fixed by a switch here.
 fn no_switch(document: &Document) -> String {
+    let is_switch = |finding: &Finding| finding.fix.clocksource().is_some();
+    if let Some(container) = &document.machine.container
+        && document.findings().iter().any(is_switch)
+    {
+        return format!(
+            "another clocksource may be a fix, but this is a container ({}), whose clocksource is \
+             its host's: run it on the host.",
+            plain(container)
+        );
+    }
     let nothing = "nothing here can be fixed by another clocksource alone.";
     document.tsc_frequency_doubt().map_or_else(
         || nothing.to_owned(),
@@ -351,6 +361,21 @@ mod tests {
         let args = Args::parse_from(["tickline", "--fix", "--yes"]).doctor;
         let document = Document::default();
         assert_eq!(fix(&document, &args).unwrap(), Exit::Negative);
+    }
+
+    /// Symptom: "nothing here can be fixed by another clocksource alone", where the host can.
+    #[test]
+    fn in_a_container_the_switch_is_for_the_host() {
+        let mut document = example::document();
+        let mut finding = document.findings()[0].clone();
+        finding.fix = Fix::from("a").with_switch("tsc", None);
+        document.findings = Some(vec![finding]);
+        document.machine.container = Some("lxc".to_owned());
+        let text = no_switch(&document);
+        assert!(text.contains("this is a container (lxc)"), "{text}");
+        assert!(text.ends_with("run it on the host."), "{text}");
+        document.findings = None;
+        assert!(!no_switch(&document).contains("lxc"));
     }
 
     /// Symptom: a switch to tsc made a guest's clock run 2.9 times as fast.

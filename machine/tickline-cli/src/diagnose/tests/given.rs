@@ -262,6 +262,11 @@ impl Given {
         self.with(|document| document.machine.product = text(name))
     }
 
+    /// The machine is a container that this program has made.
+    pub(super) fn container(self, name: &str) -> Self {
+        self.with(|document| document.machine.container = text(name))
+    }
+
     /// CPUID does not call the TSC invariant.
     pub(super) fn tsc_not_invariant(self) -> Self {
         self.with(|document| {

@@ -348,3 +348,81 @@ fn the_kernels_loop_shows_that_the_daemon_which_steers_is_not_chronyd() {
         .fix_has("let it step the clock at its start, by a restart")
         .fix_lacks("chronyc");
 }
+
+/// Symptom: "sudo timedatectl set-ntp true" in LXC, whose systemd starts no daemon, or starts a
+/// second one beside that of the host.
+#[test]
+fn in_a_container_with_systemd_the_daemon_is_started_on_the_host() {
+    let finding = good_machine()
+        .never_steered()
+        .container("lxc")
+        .only("ntp_unsynchronised");
+    finding
+        .fix_begins("on the host of this container (lxc): see whether an NTP daemon runs already")
+        .fix_has("if none does, run one: chronyd, for example")
+        .fix_lacks("timedatectl")
+        .fix_lacks("for a container, on its host");
+    assert_eq!(finding.fix.steps(), None);
+}
+
+/// Symptom: with systemd, "for a container, on its host" was missing.
+#[test]
+fn where_a_container_is_not_known_each_start_of_a_daemon_names_its_host() {
+    const ON_HOST: &str = "; for a container, on its host";
+    let machine = good_machine().maximum_error_us(KERNELS_LIMIT_US);
+    let never_steered = machine.clone().never_steered();
+    let without_systemd = never_steered
+        .clone()
+        .with(|document| document.machine.systemd = Some(false));
+    let left_over = machine
+        .clone()
+        .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned()]));
+    for machine in [machine, never_steered, without_systemd, left_over] {
+        machine.only("ntp_unsynchronised").fix_has(ON_HOST);
+    }
+}
+
+/// Symptom: "by a restart with -g (ntpd) or -s (OpenNTPD)", for an OpenNTPD that ignores -s, and
+/// for ntpd-rs, which has no -g.
+#[test]
+fn each_server_of_ntp_is_restarted_with_the_option_that_it_has() {
+    let machine = good_machine().daemon_answers(daemon("ntpd"));
+    let off = machine.ntp(|ntp| ntp.offset_ns = 480_000_000);
+    off.only("time_off")
+        .fix_has("ntpd with -g, OpenNTPD up to 6.2 with -s (later ones ignore -s")
+        .fix_has("ntpd-rs and busybox ntpd without an option");
+}
+
+/// Symptom: "if none does, run one" beside VBoxService, which sets the clock as well.
+#[test]
+fn a_hypervisors_program_that_may_set_the_clock_is_named_before_a_daemon_is_started() {
+    for (hypervisor, program) in [
+        ("virtualbox", "VBoxService"),
+        ("vmware", "vmtoolsd"),
+        ("parallels", "prltimesync"),
+    ] {
+        let machine = good_machine()
+            .hypervisor(hypervisor)
+            .maximum_error_us(KERNELS_LIMIT_US);
+        let never_steered = machine.clone().never_steered();
+        let left_over = machine
+            .clone()
+            .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned()]));
+        for machine in [machine, never_steered, left_over] {
+            machine
+                .only("ntp_unsynchronised")
+                .fix_has_in_order(program, "may set the clock as well")
+                .fix_has_in_order("may set the clock as well", "if none ");
+        }
+    }
+}
+
+#[test]
+fn a_hypervisor_without_such_a_program_is_not_named() {
+    for hypervisor in ["none", "kvm", "xen", "hyper_v", "firecracker"] {
+        let machine = good_machine().hypervisor(hypervisor).never_steered();
+        machine
+            .only("ntp_unsynchronised")
+            .fix_lacks("may set the clock as well");
+    }
+}
