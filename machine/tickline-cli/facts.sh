@@ -152,6 +152,24 @@ hypervisor() {
     [ -n "$flags" ] && [ "$(flag hypervisor)" = false ] && echo none
 }
 
+# Whether this is Xen's first domain (dom0), as the program reads it (machine.rs). Prints nothing if the
+# kernel does not say it, as without Xen.
+xen_dom0() {
+    is_dom0=
+    features=$(line "$root/sys/hypervisor/properties/features")
+    case $features in
+    '' | *[!0-9a-f]*) ;;
+    *) if [ $((0x$features & 2048)) -ne 0 ]; then is_dom0=true; else is_dom0=false; fi ;;
+    esac
+    if [ "$is_dom0" != true ] && [ -r "$root/proc/xen/capabilities" ]; then
+        case ,$(line "$root/proc/xen/capabilities"), in
+        *,control_d,*) is_dom0=true ;;
+        *) is_dom0=${is_dom0:-false} ;;
+        esac
+    fi
+    [ -z "$is_dom0" ] || printf '    "xen_dom0": %s,\n' "$is_dom0"
+}
+
 # The cloud that the firmware names, as the program knows it (machine/platform.rs).
 cloud() {
     case $(dmi sys_vendor) in
@@ -298,6 +316,7 @@ collect() {
     text clocksource "$(line "$clocksource/current_clocksource")"
     text available_clocksources "$(line "$clocksource/available_clocksource")"
     text hypervisor "$(hypervisor)"
+    xen_dom0
     text product "$product"
     text cloud "$(cloud)"
     [ -n "$root" ] || of_this_process

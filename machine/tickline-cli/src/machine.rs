@@ -81,6 +81,9 @@ pub(crate) struct Machine {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     #[serde(deserialize_with = "platform::known_hypervisor")]
     pub(crate) hypervisor: Option<Hypervisor>,
+    /// Whether the machine is Xen's first domain (dom0), which has the firmware and the counter of
+    /// the host; null if the kernel does not say it, as without Xen.
+    pub(crate) xen_dom0: Option<bool>,
     /// The vendor and the product that the firmware names.
     pub(crate) product: Option<String>,
     /// The cloud that the firmware names, as a stable code: `ec2_nitro`, `ec2_xen`, `google`,
@@ -181,6 +184,7 @@ impl Machine {
             clocksource: clocksource(),
             available_clocksources: read_line(AVAILABLE_FILE),
             hypervisor: hypervisor.or_else(cpuid::hypervisor),
+            xen_dom0: xen_dom0(""),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product: product_name(DMI),
             cpuid: cpuid::read(),
@@ -296,6 +300,24 @@ fn acpi_devices(folder: &str) -> String {
     entries
         .map(|entry| format!("{}\n", entry.file_name().to_string_lossy()))
         .collect()
+}
+
+/// Whether the machine is Xen's first domain, by the files below `root`, which is empty for this
+/// machine. The name of a hypervisor does not tell: CPUID and `/sys/hypervisor/type` name Xen in
+/// dom0, too. `xenfs` may not be mounted, and Xen before 4.2 has no bit for dom0
+/// (`capabilities_read` in `drivers/xen/xenfs/super.c`; `XENFEAT_dom0` in
+/// `include/xen/interface/features.h`).
+fn xen_dom0(root: &str) -> Option<bool> {
+    const DOM0: u64 = 1 << 11;
+    let by_features = read_line(&format!("{root}/sys/hypervisor/properties/features"))
+        .and_then(|features| u64::from_str_radix(&features, 16).ok())
+        .map(|features| features & DOM0 != 0);
+    let has_control = |text: String| text.trim().split(',').any(|word| word == "control_d");
+    let by_capabilities = read_text(format!("{root}/proc/xen/capabilities")).map(has_control);
+    if by_capabilities == Some(true) {
+        return by_capabilities;
+    }
+    by_features.or(by_capabilities)
 }
 
 // The codes of boot loaders.

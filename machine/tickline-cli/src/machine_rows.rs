@@ -20,10 +20,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("command line", command_line(document)),
         ("boot loader", text(&machine.boot_loader)),
         ("clocksource", clocksource(machine)),
-        (
-            "hypervisor",
-            text(&machine.hypervisor.as_ref().map(ToString::to_string)),
-        ),
+        ("hypervisor", hypervisor(machine)),
         ("counter", counter(clock, document.recorded_nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
         ("counters", text(&Some(document.counters_in_words()))),
@@ -71,6 +68,14 @@ fn product(machine: &Machine) -> String {
     joined([
         machine.product.as_deref().map(plain),
         cloud.map(|cloud| format!("cloud {}", plain(&cloud.to_string()))),
+    ])
+}
+
+fn hypervisor(machine: &Machine) -> String {
+    let name = machine.hypervisor.as_ref();
+    joined([
+        name.map(|name| plain(&name.to_string())),
+        machine.is_xen_dom0().then(|| "Xen's dom0".to_owned()),
     ])
 }
 

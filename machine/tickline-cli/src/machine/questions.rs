@@ -48,6 +48,14 @@ impl Machine {
         if self.is_gvisor() || PRODUCTS.iter().any(|word| product.contains(word)) {
             return Some(true);
         }
+        // Whatever names Xen in dom0. Under another hypervisor, Xen itself is a guest.
+        let is_under_xen_alone = matches!(
+            self.hypervisor,
+            None | Some(Hypervisor::NoneNamed | Hypervisor::Xen)
+        );
+        if self.is_xen_dom0() && is_under_xen_alone {
+            return Some(false);
+        }
         let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
         let is_named = self
             .hypervisor
@@ -70,14 +78,19 @@ impl Machine {
         if signs.is_empty() {
             return by_processor;
         }
-        // Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
-        // firmware of Xen's guests names Xen, or nothing. A paravirtual guest and dom0 may both see
+        // Where the kernel does not say which domain this is: Xen's first domain (dom0) has the same
+        // signs on real firmware, which it may update. The firmware of Xen's guests names Xen, or nothing. A paravirtual guest and dom0 may both see
         // the CPUID of the bare processor.
         match (&self.product, by_processor) {
             (Some(product), _) if !product.contains("Xen") => by_processor,
             (None, Some(false)) => None,
             _ => Some(true),
         }
+    }
+
+    /// Whether the machine is known to be Xen's first domain (dom0), which runs Xen's other domains.
+    pub(crate) fn is_xen_dom0(&self) -> bool {
+        self.xen_dom0 == Some(true)
     }
 
     /// The kernel's messages and the names of clocksources, in lower case, that a guest has. A

@@ -227,6 +227,48 @@ fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
     );
 }
 
+/// Symptom: `facts.sh` called dom0 a guest, because `/sys/hypervisor/type` and the kernel's log name
+/// Xen there, too.
+#[test]
+#[cfg(target_os = "linux")]
+fn facts_sh_knows_xens_dom0_as_the_program_does() {
+    const FEATURES: &str = "sys/hypervisor/properties/features";
+    const CAPABILITIES: &str = "proc/xen/capabilities";
+    for (files, is_dom0) in [
+        (&[(FEATURES, "00002f05")][..], Some(true)),
+        (&[(FEATURES, "00002705")], Some(false)),
+        (&[(FEATURES, "unknown")], None),
+        (&[(CAPABILITIES, "control_d")], Some(true)),
+        // In another domain the file is empty.
+        (&[(CAPABILITIES, "")], Some(false)),
+        (&[(CAPABILITIES, "no_control_d")], Some(false)),
+        // Xen before 4.2 has no bit for dom0.
+        (
+            &[(FEATURES, "00000705"), (CAPABILITIES, "control_d")],
+            Some(true),
+        ),
+        (&[(FEATURES, "00002f05"), (CAPABILITIES, "")], Some(true)),
+        (&[], None),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let log = write_sign(
+            root.path(),
+            &[(Text::KernelLog, "Hypervisor detected: Xen PV")],
+        );
+        for (file, text) in [("sys/hypervisor/type", "xen")].iter().chain(files) {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+        let by_program = xen_dom0(root.path().to_str().unwrap());
+        assert_eq!(by_program, is_dom0, "{files:?}");
+        let facts = machine_by_facts_sh(root.path(), &log);
+        assert_eq!(facts.hypervisor, Some(Hypervisor::Xen), "{files:?}");
+        assert_eq!(facts.xen_dom0, is_dom0, "{files:?}");
+        assert_eq!(facts.is_guest(), Some(is_dom0 != Some(true)), "{files:?}");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn facts_sh_names_each_boot_loader_as_the_program_does() {

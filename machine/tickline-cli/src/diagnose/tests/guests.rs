@@ -468,6 +468,24 @@ fn dom0_is_no_guest() {
         .fix_lacks("on the host");
 }
 
+/// Symptom: "set nomigrate=1 in the domain's configuration", of dom0, whose CPUID named Xen.
+#[test]
+fn dom0_has_no_setting_of_a_domain() {
+    let dom0 = guest_on("xen")
+        .offers("xen tsc")
+        .hypervisor("xen")
+        .hypervisor_by_cpuid(Some(true))
+        .with(|document| document.machine.xen_dom0 = Some(true));
+    let invariant = dom0.clone().finding("xen_clocksource");
+    invariant.fix_begins("echo tsc").fix_lacks("guest");
+    let varying = dom0.clone().tsc_not_invariant().finding("xen_clocksource");
+    varying.has_no_fix().fix_lacks("nomigrate");
+    let unsynchronised = dom0.counters_differ().finding("counters_unsynchronised");
+    unsynchronised
+        .fix_has("update the firmware")
+        .fix_lacks("on the host");
+}
+
 /// Symptom: `tsc=reliable` after a warp, where the fix for the host was known.
 #[test]
 fn a_warp_is_overridden_on_no_host() {
