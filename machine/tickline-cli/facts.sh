@@ -180,8 +180,14 @@ cloud() {
     case $(dmi chassis_asset_tag) in *7783-7084-3265-9085-8269-3286-77*) echo azure ;; esac
 }
 
-# The tool that changes the kernel's command line.
+# The tool or the file that changes the kernel's command line, as the program knows it (machine.rs).
 boot_loader() {
+    if [ -e "$root/run/ostree-booted" ]; then
+        [ ! -e "$root/usr/bin/rpm-ostree" ] || echo rpm_ostree
+        return
+    fi
+    [ -e "$root/etc/kernel/proxmox-boot-uuids" ] && echo proxmox && return
+    [ -e "$root/usr/bin/kernelstub" ] && [ -e "$root/sys/firmware/efi" ] && echo kernelstub && return
     for file in /usr/sbin/grubby /sbin/grubby /usr/bin/grubby; do
         [ -e "$root$file" ] && echo grubby && return
     done
@@ -190,6 +196,8 @@ boot_loader() {
         [ -e "$root/etc/kernel/cmdline" ] || echo grub
     elif [ -e "$root/etc/update-extlinux.conf" ]; then
         echo extlinux
+    elif [ -e "$root/boot/firmware/cmdline.txt" ] || [ -e "$root/boot/cmdline.txt" ]; then
+        echo cmdline_txt
     fi
 }
 

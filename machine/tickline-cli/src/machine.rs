@@ -130,9 +130,11 @@ pub(crate) struct Machine {
     pub(crate) ignored_answer: Option<IgnoredAnswer>,
     /// The state of ptp4l; null if it does not run, or this user may not ask it.
     pub(crate) ptp4l: Option<Ptp4l>,
-    /// The tool that changes the kernel's command line for the next start, as a stable code:
-    /// `grubby`, `grub` (Debian's update-grub), `extlinux` (Alpine's update-extlinux); null if
-    /// there is none of these, or if systemd-boot may start the machine in place of GRUB.
+    /// The tool or the file that changes the kernel's command line for the next start, as a stable
+    /// code: `rpm_ostree`, `proxmox` (proxmox-boot-tool), `kernelstub` (Pop!_OS), `grubby`, `grub`
+    /// (Debian's update-grub), `extlinux` (Alpine's update-extlinux), `cmdline_txt` (that of the
+    /// Raspberry Pi); null if there is none of these, or if systemd-boot may start the machine in
+    /// place of GRUB.
     pub(crate) boot_loader: Option<String>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
@@ -324,12 +326,23 @@ fn xen_dom0(root: &str) -> Option<bool> {
 pub(crate) const GRUBBY: &str = "grubby";
 pub(crate) const GRUB: &str = "grub";
 pub(crate) const EXTLINUX: &str = "extlinux";
+pub(crate) const RPM_OSTREE: &str = "rpm_ostree";
+pub(crate) const PROXMOX: &str = "proxmox";
+pub(crate) const KERNELSTUB: &str = "kernelstub";
+pub(crate) const CMDLINE_TXT: &str = "cmdline_txt";
 
-/// The tool that changes the kernel's command line, by its files below `root`, which is empty for
-/// this machine.
+/// The tool or the file that changes the kernel's command line, by the files below `root`, which is
+/// empty for this machine. A system that ostree has started, the disks of proxmox-boot-tool, and
+/// kernelstub with EFI have boot entries of their own, whatever other tools are installed.
 fn boot_loader(root: &str) -> Option<&'static str> {
     let exists = |file: &str| Path::new(&format!("{root}{file}")).exists();
-    if ["/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby"]
+    if exists("/run/ostree-booted") {
+        exists("/usr/bin/rpm-ostree").then_some(RPM_OSTREE)
+    } else if exists("/etc/kernel/proxmox-boot-uuids") {
+        Some(PROXMOX)
+    } else if exists("/usr/bin/kernelstub") && exists("/sys/firmware/efi") {
+        Some(KERNELSTUB)
+    } else if ["/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby"]
         .into_iter()
         .any(exists)
     {
@@ -340,7 +353,10 @@ fn boot_loader(root: &str) -> Option<&'static str> {
     } else if exists("/etc/update-extlinux.conf") {
         Some(EXTLINUX)
     } else {
-        None
+        ["/boot/firmware/cmdline.txt", "/boot/cmdline.txt"]
+            .into_iter()
+            .any(exists)
+            .then_some(CMDLINE_TXT)
     }
 }
 

@@ -204,6 +204,12 @@ impl Machine {
         self.kernel_parameters().any(|known| known == parameter)
     }
 
+    /// Whether the system is NixOS, whose configuration alone changes `/etc` and the kernel's command
+    /// line: its first process comes from the store.
+    pub(crate) fn is_nixos(&self) -> bool {
+        self.last_parameter("init=/nix/store/").is_some()
+    }
+
     /// The last parameter of the kernel's command line that begins with `name`, which the kernel
     /// obeys.
     pub(crate) fn last_parameter(&self, name: &str) -> Option<&str> {

@@ -302,6 +302,35 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
             Some("grub"),
         ),
         (&["etc/update-extlinux.conf"], Some("extlinux")),
+        (
+            &["run/ostree-booted", "usr/bin/rpm-ostree", "usr/bin/grubby"],
+            Some("rpm_ostree"),
+        ),
+        (&["run/ostree-booted", "usr/bin/grubby"], None),
+        (&["usr/bin/rpm-ostree"], None),
+        // Symptom: the list of all boot loaders, because of the last of these files.
+        (
+            &[
+                "etc/kernel/proxmox-boot-uuids",
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+                "etc/kernel/cmdline",
+            ],
+            Some("proxmox"),
+        ),
+        (
+            &[
+                "usr/bin/kernelstub",
+                "sys/firmware/efi",
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+            ],
+            Some("kernelstub"),
+        ),
+        // kernelstub needs EFI.
+        (&["usr/bin/kernelstub"], None),
+        (&["boot/firmware/cmdline.txt"], Some("cmdline_txt")),
+        (&["boot/cmdline.txt"], Some("cmdline_txt")),
         (&[], None),
     ] {
         let root = tempfile::tempdir().unwrap();
