@@ -353,6 +353,41 @@ fn a_parameter_that_leads_to_the_tsc_says_what_the_host_may_do() {
     finding.fix_has_in_order(DECIDE, "tsc=nowatchdog");
 }
 
+/// Symptom: guests of Hyper-V, VMware and Google were told to stay off the TSC because it "runs at
+/// another rate, or does not resume", which only guests of Xen and Firecracker were seen to do.
+#[test]
+fn a_guest_whose_host_keeps_the_counters_rate_hears_of_the_old_time_alone() {
+    let slow = guest_on("acpi_pm").offers("tsc acpi_pm");
+    for (machine, host) in [
+        (
+            slow.clone().hypervisor("hyper_v"),
+            "Hyper-V keeps the counter's rate",
+        ),
+        (
+            slow.clone().hypervisor("hyper_v").cloud("azure"),
+            "Hyper-V keeps the counter's rate",
+        ),
+        (
+            slow.clone().hypervisor("vmware"),
+            "VMware keeps the counter's rate",
+        ),
+        (
+            slow.hypervisor("kvm").cloud("google"),
+            "Google does not say what becomes of the counter",
+        ),
+    ] {
+        let finding = machine.first("tsc_not_chosen");
+        finding
+            .fix_begins(DECIDE)
+            .fix_has(host)
+            .fix_has_in_order(
+                "may then keep the old time",
+                "or that does no harm: echo tsc",
+            )
+            .fix_lacks("does not resume");
+    }
+}
+
 /// Symptom: a switch with commands, where the list alone showed a guest.
 #[test]
 fn a_guest_that_its_list_shows_decides_first() {
