@@ -78,9 +78,9 @@ impl Machine {
         if signs.is_empty() {
             return by_processor;
         }
-        // Where the kernel does not say which domain this is: Xen's first domain (dom0) has the same
-        // signs on real firmware, which it may update. The firmware of Xen's guests names Xen, or nothing. A paravirtual guest and dom0 may both see
-        // the CPUID of the bare processor.
+        // The kernel may not say which domain of Xen this is. Xen's first domain (dom0) has the
+        // same signs on real firmware, which it may update. The firmware of Xen's guests names Xen,
+        // or nothing. A paravirtual guest and dom0 may both see the CPUID of the bare processor.
         match (&self.product, by_processor) {
             (Some(product), _) if !product.contains("Xen") => by_processor,
             (None, Some(false)) => None,
@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// Whether the machine is known to be Xen's first domain (dom0), which runs Xen's other domains.
+    /// Whether the machine is known to be Xen's first domain (dom0), which runs the other domains.
     pub(crate) fn is_xen_dom0(&self) -> bool {
         self.xen_dom0 == Some(true)
     }
@@ -204,8 +204,8 @@ impl Machine {
         self.kernel_parameters().any(|known| known == parameter)
     }
 
-    /// Whether the system is NixOS, whose configuration alone changes `/etc` and the kernel's command
-    /// line: its first process comes from the store.
+    /// Whether the system is NixOS, whose configuration alone changes `/etc` and the kernel's
+    /// command line: its first process comes from the store.
     pub(crate) fn is_nixos(&self) -> bool {
         self.last_parameter("init=/nix/store/").is_some()
     }

@@ -227,8 +227,8 @@ fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
     );
 }
 
-/// Symptom: `facts.sh` called dom0 a guest, because `/sys/hypervisor/type` and the kernel's log name
-/// Xen there, too.
+/// Symptom: `facts.sh` called dom0 a guest, because `/sys/hypervisor/type` and the kernel's log
+/// name Xen there, too.
 #[test]
 #[cfg(target_os = "linux")]
 fn facts_sh_knows_xens_dom0_as_the_program_does() {
