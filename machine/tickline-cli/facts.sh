@@ -152,6 +152,24 @@ hypervisor() {
     [ -n "$flags" ] && [ "$(flag hypervisor)" = false ] && echo none
 }
 
+# Whether this is Xen's first domain (dom0), as the program reads it (machine.rs). Prints nothing if the
+# kernel does not say it, as without Xen.
+xen_dom0() {
+    is_dom0=
+    features=$(line "$root/sys/hypervisor/properties/features")
+    case $features in
+    '' | *[!0-9a-f]*) ;;
+    *) if [ $((0x$features & 2048)) -ne 0 ]; then is_dom0=true; else is_dom0=false; fi ;;
+    esac
+    if [ "$is_dom0" != true ] && [ -r "$root/proc/xen/capabilities" ]; then
+        case ,$(line "$root/proc/xen/capabilities"), in
+        *,control_d,*) is_dom0=true ;;
+        *) is_dom0=${is_dom0:-false} ;;
+        esac
+    fi
+    [ -z "$is_dom0" ] || printf '    "xen_dom0": %s,\n' "$is_dom0"
+}
+
 # The cloud that the firmware names, as the program knows it (machine/platform.rs).
 cloud() {
     case $(dmi sys_vendor) in
@@ -177,8 +195,14 @@ container() {
     if [ -e /.dockerenv ]; then echo docker; else echo other; fi
 }
 
-# The tool that changes the kernel's command line.
+# The tool or the file that changes the kernel's command line, as the program knows it (machine.rs).
 boot_loader() {
+    if [ -e "$root/run/ostree-booted" ]; then
+        [ ! -e "$root/usr/bin/rpm-ostree" ] || echo rpm_ostree
+        return
+    fi
+    [ -e "$root/etc/kernel/proxmox-boot-uuids" ] && echo proxmox && return
+    [ -e "$root/usr/bin/kernelstub" ] && [ -e "$root/sys/firmware/efi" ] && echo kernelstub && return
     for file in /usr/sbin/grubby /sbin/grubby /usr/bin/grubby; do
         [ -e "$root$file" ] && echo grubby && return
     done
@@ -187,6 +211,8 @@ boot_loader() {
         [ -e "$root/etc/kernel/cmdline" ] || echo grub
     elif [ -e "$root/etc/update-extlinux.conf" ]; then
         echo extlinux
+    elif [ -e "$root/boot/firmware/cmdline.txt" ] || [ -e "$root/boot/cmdline.txt" ]; then
+        echo cmdline_txt
     fi
 }
 
@@ -313,6 +339,7 @@ collect() {
     text clocksource "$(line "$clocksource/current_clocksource")"
     text available_clocksources "$(line "$clocksource/available_clocksource")"
     text hypervisor "$(hypervisor)"
+    xen_dom0
     text product "$product"
     text cloud "$(cloud)"
     text container "$(container)"

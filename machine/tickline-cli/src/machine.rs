@@ -82,6 +82,9 @@ pub(crate) struct Machine {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     #[serde(deserialize_with = "platform::known_hypervisor")]
     pub(crate) hypervisor: Option<Hypervisor>,
+    /// Whether the machine is Xen's first domain (dom0), which has the firmware and the counter of
+    /// the host; null if the kernel does not say it, as without Xen.
+    pub(crate) xen_dom0: Option<bool>,
     /// The vendor and the product that the firmware names.
     pub(crate) product: Option<String>,
     /// The cloud that the firmware names, as a stable code: `ec2_nitro`, `ec2_xen`, `google`,
@@ -132,9 +135,11 @@ pub(crate) struct Machine {
     pub(crate) ignored_answer: Option<IgnoredAnswer>,
     /// The state of ptp4l; null if it does not run, or this user may not ask it.
     pub(crate) ptp4l: Option<Ptp4l>,
-    /// The tool that changes the kernel's command line for the next start, as a stable code:
-    /// `grubby`, `grub` (Debian's update-grub), `extlinux` (Alpine's update-extlinux); null if
-    /// there is none of these, or if systemd-boot may start the machine in place of GRUB.
+    /// The tool or the file that changes the kernel's command line for the next start, as a stable
+    /// code: `rpm_ostree`, `proxmox` (proxmox-boot-tool), `kernelstub` (Pop!_OS), `grubby`, `grub`
+    /// (Debian's update-grub), `extlinux` (Alpine's update-extlinux), `cmdline_txt` (that of the
+    /// Raspberry Pi); null if there is none of these, or if systemd-boot may start the machine in
+    /// place of GRUB.
     pub(crate) boot_loader: Option<String>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
@@ -186,6 +191,7 @@ impl Machine {
             clocksource: clocksource(),
             available_clocksources: read_line(AVAILABLE_FILE),
             hypervisor: hypervisor.or_else(cpuid::hypervisor),
+            xen_dom0: xen_dom0(""),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product: product_name(DMI),
             container: container::name(),
@@ -304,16 +310,45 @@ fn acpi_devices(folder: &str) -> String {
         .collect()
 }
 
+/// Whether the machine is Xen's first domain, by the files below `root`, which is empty for this
+/// machine. The name of a hypervisor does not tell: CPUID and `/sys/hypervisor/type` name Xen in
+/// dom0, too. `xenfs` may not be mounted, and Xen before 4.2 has no bit for dom0
+/// (`capabilities_read` in `drivers/xen/xenfs/super.c`; `XENFEAT_dom0` in
+/// `include/xen/interface/features.h`).
+fn xen_dom0(root: &str) -> Option<bool> {
+    const DOM0: u64 = 1 << 11;
+    let by_features = read_line(&format!("{root}/sys/hypervisor/properties/features"))
+        .and_then(|features| u64::from_str_radix(&features, 16).ok())
+        .map(|features| features & DOM0 != 0);
+    let has_control = |text: String| text.trim().split(',').any(|word| word == "control_d");
+    let by_capabilities = read_text(format!("{root}/proc/xen/capabilities")).map(has_control);
+    if by_capabilities == Some(true) {
+        return by_capabilities;
+    }
+    by_features.or(by_capabilities)
+}
+
 // The codes of boot loaders.
 pub(crate) const GRUBBY: &str = "grubby";
 pub(crate) const GRUB: &str = "grub";
 pub(crate) const EXTLINUX: &str = "extlinux";
+pub(crate) const RPM_OSTREE: &str = "rpm_ostree";
+pub(crate) const PROXMOX: &str = "proxmox";
+pub(crate) const KERNELSTUB: &str = "kernelstub";
+pub(crate) const CMDLINE_TXT: &str = "cmdline_txt";
 
-/// The tool that changes the kernel's command line, by its files below `root`, which is empty for
-/// this machine.
+/// The tool or the file that changes the kernel's command line, by the files below `root`, which is
+/// empty for this machine. A system that ostree has started, the disks of proxmox-boot-tool, and
+/// kernelstub with EFI have boot entries of their own, whatever other tools are installed.
 fn boot_loader(root: &str) -> Option<&'static str> {
     let exists = |file: &str| Path::new(&format!("{root}{file}")).exists();
-    if ["/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby"]
+    if exists("/run/ostree-booted") {
+        exists("/usr/bin/rpm-ostree").then_some(RPM_OSTREE)
+    } else if exists("/etc/kernel/proxmox-boot-uuids") {
+        Some(PROXMOX)
+    } else if exists("/usr/bin/kernelstub") && exists("/sys/firmware/efi") {
+        Some(KERNELSTUB)
+    } else if ["/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby"]
         .into_iter()
         .any(exists)
     {
@@ -324,7 +359,10 @@ fn boot_loader(root: &str) -> Option<&'static str> {
     } else if exists("/etc/update-extlinux.conf") {
         Some(EXTLINUX)
     } else {
-        None
+        ["/boot/firmware/cmdline.txt", "/boot/cmdline.txt"]
+            .into_iter()
+            .any(exists)
+            .then_some(CMDLINE_TXT)
     }
 }
 

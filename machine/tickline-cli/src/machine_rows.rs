@@ -20,10 +20,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("command line", command_line(document)),
         ("boot loader", text(&machine.boot_loader)),
         ("clocksource", clocksource(machine)),
-        (
-            "hypervisor",
-            text(&machine.hypervisor.as_ref().map(ToString::to_string)),
-        ),
+        ("hypervisor", hypervisor(machine)),
         ("container", container(machine)),
         ("counter", counter(clock, document.recorded_nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
@@ -80,6 +77,14 @@ fn container(machine: &Machine) -> String {
         .container
         .as_deref()
         .map_or_else(|| "none is seen".to_owned(), plain)
+}
+
+fn hypervisor(machine: &Machine) -> String {
+    let name = machine.hypervisor.as_ref();
+    joined([
+        name.map(|name| plain(&name.to_string())),
+        machine.is_xen_dom0().then(|| "Xen's dom0".to_owned()),
+    ])
 }
 
 /// The parameters of the kernel's command line that concern clocks; the JSON has the whole line.

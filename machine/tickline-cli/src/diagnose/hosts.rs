@@ -16,7 +16,8 @@ use crate::document::{Document, Fix, Place, Steps};
 use crate::machine::{Cloud, Hypervisor};
 
 /// The fix that lets a guest's kernel trust the TSC, for the administrator of its host. `None` for a
-/// hypervisor without a known setting, and for gVisor, whatever is below its host.
+/// hypervisor without a known setting, for gVisor, whatever is below its host, and for Xen's dom0,
+/// which is no guest of Xen.
 pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
     if document.machine.is_gvisor() {
         return None;
@@ -46,6 +47,7 @@ pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
              \"FALSE\" in its .vmx (the counter's rate and value change when it is moved or \
              resumed)",
         ),
+        Hypervisor::Xen if document.machine.is_xen_dom0() => return None,
         Hypervisor::Xen => Fix::from(
             "on the host: set nomigrate=1 in the domain's configuration, so that Xen shows an \
              invariant TSC, and no longer lets the domain migrate",
@@ -139,6 +141,7 @@ pub(super) fn virtualbox_steps() -> Steps {
 }
 
 /// The fix that lets a guest read the counter without a trap, for the host's administrator.
+/// Xen's dom0 is no guest of Xen.
 pub(super) fn untrapped_tsc(document: &Document) -> Option<&'static str> {
     match document.machine.hypervisor.as_ref()? {
         Hypervisor::VirtualBox => {
@@ -149,6 +152,7 @@ pub(super) fn untrapped_tsc(document: &Document) -> Option<&'static str> {
              \"FALSE\" (the guest then reads the host's own counter, whose rate and value change \
              when the machine is moved or resumed: only for a machine that stays on its host)",
         ),
+        Hypervisor::Xen if document.machine.is_xen_dom0() => None,
         Hypervisor::Xen => Some(
             "on the host: set tsc_mode=\"default\" in the domain's configuration: Xen then \
              emulates the counter only if the host's counter has another rate than that of the \

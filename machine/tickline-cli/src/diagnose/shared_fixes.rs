@@ -19,8 +19,8 @@ mod tsc_frequency;
 use super::{hosts, steps};
 use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT};
 use crate::document::{Document, Fix};
-use crate::machine::Hypervisor;
 use crate::machine::kernel_log::Cause;
+use crate::machine::{Cloud, Hypervisor};
 
 pub(super) use counter_frequency::{
     SHOW_ON_EACH_PROCESSOR, correct_frequency, show_frequency, stated_by,
@@ -70,12 +70,49 @@ pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
         .with_switch(clocksource, steps::switch(clocksource, document))
 }
 
-/// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
-/// and QubesOS/qubes-core-admin#545 (Xen), e2b-dev/infra#638 (Firecracker).
-const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and \
-                            restores it, starts it from a snapshot, or migrates it: with tsc the \
-                            guest then keeps the old time until NTP corrects it, runs at another \
-                            rate, or does not resume";
+/// What the host may do to a guest that keeps time with the TSC, and the condition under which the
+/// guest may use it all the same. Sources:
+///
+/// - Xen: QubesOS/qubes-issues#8061, QubesOS/qubes-core-admin#545. Firecracker: e2b-dev/infra#638.
+/// - Hyper-V offers an invariant TSC only if the processor can scale the counter (Linux commit
+///   dce7cd62754b). VMware provides "a reliable virtual TSC that is suitable for timekeeping"
+///   (`vmware_set_capabilities` in `arch/x86/kernel/cpu/vmware.c`). Neither says what becomes of
+///   the counter's value, and no source is known for Google's hosts.
+fn decision(document: &Document) -> (String, &'static str) {
+    const DECIDE: &str = "decide first whether the host ever suspends this guest, saves and \
+                          restores it, starts it from a snapshot, or migrates it";
+    const NONE_OF_THESE: &str = "it does none of these";
+    const OR_NO_HARM: &str = "it does none of these, or that does no harm";
+    let machine = &document.machine;
+    let is_of_hyperv =
+        machine.hypervisor == Some(Hypervisor::HyperV) || machine.cloud == Some(Cloud::Azure);
+    let (effect, condition) = if is_of_hyperv && machine.has_invariant_tsc() == Some(true) {
+        (
+            "Hyper-V keeps the counter's rate, but with tsc the guest may then keep the old time \
+             until NTP corrects it",
+            OR_NO_HARM,
+        )
+    } else if machine.hypervisor == Some(Hypervisor::Vmware) {
+        (
+            "VMware keeps the counter's rate, unless the .vmx has monitor_control.virtual_rdtsc = \
+             \"FALSE\", but with tsc the guest may then keep the old time until NTP corrects it",
+            OR_NO_HARM,
+        )
+    } else if machine.cloud == Some(Cloud::Google) {
+        (
+            "Google does not say what becomes of the counter, so with tsc the guest may then keep \
+             the old time until NTP corrects it, or run at another rate",
+            OR_NO_HARM,
+        )
+    } else {
+        (
+            "with tsc the guest then keeps the old time until NTP corrects it, runs at another \
+             rate, or does not resume",
+            NONE_OF_THESE,
+        )
+    };
+    (format!("{DECIDE}: {effect}"), condition)
+}
 
 /// Whether the machine is a guest, also by its clocksource if nothing else tells. Xen's dom0 has a
 /// host's clock, and is no guest.
@@ -87,15 +124,16 @@ fn is_guest(document: &Document) -> Option<bool> {
 /// Puts before a fix that leads to the TSC what the host may do to a guest, also if it is unknown
 /// whether the machine is one.
 pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
+    let (decision, condition) = decision(document);
     match is_guest(document) {
         Some(true) => fix
-            .preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these:")
-            .with_caution(GUEST_ON_TSC),
+            .with_caution(&decision)
+            .preceded_by(decision, &format!("if {condition}:")),
         Some(false) => fix,
         None => {
-            let if_guest = format!("if this machine is a guest, {GUEST_ON_TSC}");
+            let if_guest = format!("if this machine is a guest, {decision}");
             fix.with_caution(&if_guest)
-                .preceded_by(if_guest, "if there is no host, or it does none of these:")
+                .preceded_by(if_guest, &format!("if there is no host, or {condition}:"))
         }
     }
 }

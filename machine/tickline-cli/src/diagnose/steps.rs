@@ -1,10 +1,13 @@
 //! A fix as steps, for this machine or for its host: commands, or words for an edit by hand. A fix
 //! has no steps if an administrator must decide, or if the commands for the host are unknown.
 
+mod command_line;
+
 use crate::clocksources::CURRENT_FILE;
 use crate::document::{Document, Steps};
 use crate::machine::kernel_log::ANY_REJECTION;
-use crate::machine::{EXTLINUX, GRUB, GRUBBY};
+
+use command_line::replace_parameters;
 
 /// The command that switches to a clocksource until the machine restarts.
 pub(super) fn switch_command(clocksource: &str) -> String {
@@ -130,98 +133,6 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     }
 }
 
-/// The steps that replace parameters of the kernel's command line by others for the next start, and
-/// that undo this: a command for grubby, otherwise words for each boot loader that there may be.
-fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Steps {
-    let boot_loader = document.machine.boot_loader.as_deref();
-    if boot_loader == Some(GRUBBY) {
-        return Steps {
-            keep: Some(by_grubby(former, new)),
-            undo_keep: Some(by_grubby(new, former)),
-            ..Steps::default()
-        };
-    }
-    let change = in_words(former, new);
-    let preposition = match (former, new) {
-        ([], _) => "to",
-        (_, []) => "from",
-        _ => "in",
-    };
-    // update-grub reads the files of grub.d after /etc/default/grub, so the last file that sets a
-    // variable has the last word. It joins the two variables.
-    let place = if former.is_empty() {
-        "to GRUB_CMDLINE_LINUX in /etc/default/grub, or, if files of /etc/default/grub.d set it, \
-         in the last of them"
-    } else {
-        "wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub \
-         and in the files of /etc/default/grub.d"
-    };
-    let grub = format!("Debian, Ubuntu: {change} {place}; then run sudo update-grub");
-    let extlinux = format!(
-        "Alpine: {change} {preposition} default_kernel_opts in /etc/update-extlinux.conf; then run \
-         sudo update-extlinux"
-    );
-    let undo = format!("{} there, and run the same program", in_words(new, former));
-    match boot_loader {
-        Some(GRUB) => by_hand(vec![grub], vec![undo]),
-        Some(EXTLINUX) => by_hand(vec![extlinux], vec![undo]),
-        _ => {
-            let elsewhere = format!(
-                "elsewhere: {change} {preposition} the command line of the kernel: in \
-                 /etc/kernel/cmdline, then run sudo kernel-install add-all (systemd-boot); in \
-                 /etc/default/grub, then run sudo grub-mkconfig -o /boot/grub/grub.cfg (Arch), or \
-                 grub2-mkconfig -o /boot/grub2/grub.cfg (openSUSE); or in boot.kernelParams (NixOS)"
-            );
-            const UNKNOWN: &str = "the boot loader is unknown, so one of these";
-            // The files of a container say nothing about grubby and extlinux. In most containers
-            // systemd does not run.
-            if document.machine.systemd == Some(true) {
-                by_hand(vec![format!("{UNKNOWN}: {grub}"), elsewhere], vec![undo])
-            } else {
-                let fedora = format!("{UNKNOWN}: Fedora, RHEL: {}", by_grubby(former, new));
-                let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
-                by_hand(
-                    vec![fedora, grub, extlinux, elsewhere],
-                    vec![undo_fedora, format!("elsewhere: {undo}")],
-                )
-            }
-        }
-    }
-}
-
-/// A change of the command line by an edit, and the edit that undoes it, each in words.
-fn by_hand(keep_by_hand: Vec<String>, undo_keep_by_hand: Vec<String>) -> Steps {
-    Steps {
-        keep_by_hand,
-        undo_keep_by_hand,
-        ..Steps::default()
-    }
-}
-
-/// The replacement of parameters in words.
-fn in_words(former: &[&str], new: &[&str]) -> String {
-    match (former, new) {
-        ([], new) => format!("add {}", new.join(" ")),
-        (former, []) => format!("remove {}", former.join(" ")),
-        (former, new) => format!("replace {} by {}", former.join(" "), new.join(" ")),
-    }
-}
-
-/// Of an option that is given twice, grubby takes the last one only, so several parameters are one
-/// quoted list.
-fn by_grubby(former: &[&str], new: &[&str]) -> String {
-    let option = |name: &str, words: &[&str]| match words {
-        [] => String::new(),
-        [word] => format!(" --{name}={word}"),
-        _ => format!(" --{name}='{}'", words.join(" ")),
-    };
-    format!(
-        "sudo grubby --update-kernel=ALL{}{}",
-        option("remove-args", former),
-        option("args", new)
-    )
-}
-
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
@@ -253,7 +164,7 @@ mod tests {
         "Clocksource tsc unstable (delta = -201134949 ns)",
     ];
 
-    fn with_command_line(line: &str) -> Document {
+    pub(super) fn with_command_line(line: &str) -> Document {
         serde_json::from_value(serde_json::json!({
             "machine": { "clocksource": "hpet", "kernel_command_line": line },
         }))
@@ -367,141 +278,8 @@ mod tests {
         }
     }
 
-    /// The text for Debian's boot loader.
-    fn of_debian(steps: &Steps) -> &str {
-        let mut texts = steps.keep_by_hand.iter();
-        texts
-            .find(|text| text.contains("Debian"))
-            .expect("a text for Debian")
-    }
-
-    fn from_hpet_to_tsc() -> Steps {
+    pub(super) fn from_hpet_to_tsc() -> Steps {
         switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap()
-    }
-
-    /// The steps from hpet to the TSC on a machine with this boot loader.
-    fn steps_with(boot_loader: &str) -> Steps {
-        let mut document = with_command_line("quiet clocksource=hpet");
-        document.machine.boot_loader = Some(boot_loader.to_owned());
-        switch("tsc", &document).unwrap()
-    }
-
-    #[test]
-    fn grubby_has_a_command_and_no_words() {
-        let steps = steps_with("grubby");
-        let keep = "sudo grubby --update-kernel=ALL --remove-args=clocksource=hpet \
-                    --args=clocksource=tsc";
-        let undo_keep = "sudo grubby --update-kernel=ALL --remove-args=clocksource=tsc \
-                         --args=clocksource=hpet";
-        assert_eq!(steps.keep.as_deref(), Some(keep));
-        assert_eq!(steps.undo_keep.as_deref(), Some(undo_keep));
-        assert!(steps.keep_by_hand.is_empty(), "{steps:?}");
-        assert!(steps.undo_keep_by_hand.is_empty(), "{steps:?}");
-    }
-
-    /// Symptom: a shell line of 1,000 characters.
-    #[test]
-    fn another_known_boot_loader_has_words_and_no_command() {
-        for (boot_loader, keep) in [
-            (
-                "grub",
-                "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc wherever \
-                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and \
-                 in the files of /etc/default/grub.d; then run sudo update-grub",
-            ),
-            (
-                "extlinux",
-                "Alpine: replace clocksource=hpet by clocksource=tsc in default_kernel_opts in \
-                 /etc/update-extlinux.conf; then run sudo update-extlinux",
-            ),
-        ] {
-            let steps = steps_with(boot_loader);
-            assert_eq!((steps.keep, steps.undo_keep), (None, None));
-            assert_eq!(steps.keep_by_hand, [keep]);
-            assert_eq!(
-                steps.undo_keep_by_hand,
-                ["replace clocksource=tsc by clocksource=hpet there, and run the same program"]
-            );
-        }
-    }
-
-    #[test]
-    fn an_added_parameter_is_removed_again_by_hand() {
-        let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
-        let grub = of_debian(&steps);
-        assert!(
-            grub.contains(": add hpet=disable to GRUB_CMDLINE_LINUX in /etc/default/grub,"),
-            "{grub}"
-        );
-        assert_eq!(
-            steps.undo_keep_by_hand,
-            [
-                "Fedora, RHEL: sudo grubby --update-kernel=ALL --remove-args=hpet=disable",
-                "elsewhere: remove hpet=disable there, and run the same program",
-            ]
-        );
-    }
-
-    /// Symptom: the only place named was /etc/default/grub or the file that sets the variable,
-    /// where an image of a cloud sets GRUB_CMDLINE_LINUX_DEFAULT in a file of its own.
-    #[test]
-    fn a_removed_parameter_is_taken_from_each_variable_and_each_file_of_grub() {
-        let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));
-        let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT \
-                      has it, in /etc/default/grub and in the files of /etc/default/grub.d;";
-        let grub = of_debian(&steps);
-        assert!(grub.contains(places), "{grub}");
-    }
-
-    #[test]
-    fn an_added_parameter_goes_into_the_file_of_grub_with_the_last_word() {
-        let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
-        let place = "/etc/default/grub, or, if files of /etc/default/grub.d set it, in the last of";
-        let grub = of_debian(&steps);
-        assert!(grub.contains(place), "{grub}");
-    }
-
-    /// Symptom: four boot loaders were listed, and nothing said why.
-    #[test]
-    fn an_unknown_boot_loader_is_called_unknown() {
-        let first = &from_hpet_to_tsc().keep_by_hand[0];
-        assert!(first.contains("boot loader is unknown"), "{first}");
-    }
-
-    #[test]
-    fn each_boot_loader_is_named_if_it_is_unknown() {
-        let text = from_hpet_to_tsc().keep_by_hand.join("\n");
-        for name in [
-            "grubby",
-            "update-grub",
-            "update-extlinux",
-            "systemd-boot",
-            "Arch",
-            "openSUSE",
-            "NixOS",
-        ] {
-            assert!(text.contains(name), "{name}: {text}");
-        }
-    }
-
-    /// Symptom: a machine without grubby, which is not Alpine, got the steps of both.
-    #[test]
-    fn a_boot_loader_whose_files_systemds_machine_lacks_is_not_named() {
-        let mut document = with_command_line("quiet");
-        document.machine.systemd = Some(true);
-        let steps = add_parameter("hpet=disable", &document);
-        let first = &steps.keep_by_hand[0];
-        let start = "the boot loader is unknown, so one of these: Debian, Ubuntu: add hpet=disable";
-        assert!(first.starts_with(start), "{first}");
-        let text = steps.keep_by_hand.join("\n");
-        for name in ["update-grub", "systemd-boot"] {
-            assert!(text.contains(name), "{name}: {text}");
-        }
-        let undo = "remove hpet=disable there, and run the same program";
-        assert_eq!(steps.undo_keep_by_hand, [undo]);
-        for name in ["grubby", "extlinux"] {
-            assert!(!text.contains(name), "{name}: {text}");
-        }
     }
 
     /// Symptom: nothing kept a switch to the TSC, where an edit by hand does.

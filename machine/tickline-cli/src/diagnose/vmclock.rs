@@ -1,12 +1,35 @@
 //! Findings about the VMClock, by which a hypervisor tells that it has moved the guest.
 
-use crate::document::Block::Commands;
-use crate::document::{Document, Explained, Explanation, Finding};
+use crate::document::Block::{Commands, Prose};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
-/// Lets every user read the device, now and after each start.
+/// Lets every user read the device, now and after each start, where udev makes the devices, and
+/// `/etc` can be written.
 const ALLOW: &str = "echo 'KERNEL==\"vmclock[0-9]*\", MODE=\"0444\"' | sudo tee \
                      /etc/udev/rules.d/60-vmclock.rules && sudo udevadm control --reload && sudo \
                      udevadm trigger";
+
+/// The same in the configuration of NixOS, whose `/etc` can't be written.
+const ALLOW_ON_NIXOS: &str = "add the line KERNEL==\"vmclock[0-9]*\", MODE=\"0444\" to \
+                              services.udev.extraRules in the system's configuration; then run \
+                              sudo nixos-rebuild switch, and sudo udevadm trigger";
+
+/// The same for busybox, which obeys the first line that matches.
+const ALLOW_BY_MDEV: &str = "put the line `vmclock[0-9]* root:root 0444` at the top of \
+                             /etc/mdev.conf, and run sudo mdev -s";
+
+/// Lets every user read the device by the tool that makes the devices, as far as that is known:
+/// systemd has udev.
+fn allow(document: &Document) -> Fix {
+    if document.machine.is_nixos() {
+        format!("let all users read it: {ALLOW_ON_NIXOS}").into()
+    } else if document.machine.systemd == Some(true) {
+        format!("let all users read it: {ALLOW}").into()
+    } else {
+        let by_udev = format!("let all users read it, if the machine has udev: {ALLOW}");
+        Fix::from(by_udev).or(format!("or, if it has mdev (Alpine), {ALLOW_BY_MDEV}"))
+    }
+}
 
 /// The hypervisor offers a VMClock, and this user may not read it.
 pub(super) fn vmclock_unreadable(document: &Document) -> Option<Finding> {
@@ -22,7 +45,7 @@ pub(super) fn vmclock_unreadable(document: &Document) -> Option<Finding> {
             ),
         )
         .seen(format!("{device}: {error}"))
-        .fix(format!("let all users read it: {ALLOW}")),
+        .fix(allow(document)),
     )
 }
 
@@ -47,8 +70,16 @@ impl Explained for Code {
                        such a moment. tickline's clock then forgets its samples, its state is \
                        `disrupted`, and readings of UTC fail until the source has measured again. \
                        The kernel gives the page to root alone. It has no secrets, and nobody can \
-                       write to it. To let every user read it:",
-                more: &[Commands(&[ALLOW])],
+                       write to it. To let every user read it, on a machine with udev:",
+                more: &[
+                    Commands(&[ALLOW]),
+                    Prose(
+                        "NixOS has no such file: there the rule belongs to \
+                         `services.udev.extraRules`. With mdev (Alpine), put the line \
+                         `vmclock[0-9]* root:root 0444` at the top of `/etc/mdev.conf`, and run \
+                         `sudo mdev -s`.",
+                    ),
+                ],
             },
         }
     }

@@ -48,6 +48,14 @@ impl Machine {
         if self.is_gvisor() || PRODUCTS.iter().any(|word| product.contains(word)) {
             return Some(true);
         }
+        // Whatever names Xen in dom0. Under another hypervisor, Xen itself is a guest.
+        let is_under_xen_alone = matches!(
+            self.hypervisor,
+            None | Some(Hypervisor::NoneNamed | Hypervisor::Xen)
+        );
+        if self.is_xen_dom0() && is_under_xen_alone {
+            return Some(false);
+        }
         let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
         let is_named = self
             .hypervisor
@@ -70,14 +78,19 @@ impl Machine {
         if signs.is_empty() {
             return by_processor;
         }
-        // Xen's first domain (dom0) has the same signs on real firmware, which it may update. The
-        // firmware of Xen's guests names Xen, or nothing. A paravirtual guest and dom0 may both see
-        // the CPUID of the bare processor.
+        // The kernel may not say which domain of Xen this is. Xen's first domain (dom0) has the
+        // same signs on real firmware, which it may update. The firmware of Xen's guests names Xen,
+        // or nothing. A paravirtual guest and dom0 may both see the CPUID of the bare processor.
         match (&self.product, by_processor) {
             (Some(product), _) if !product.contains("Xen") => by_processor,
             (None, Some(false)) => None,
             _ => Some(true),
         }
+    }
+
+    /// Whether the machine is known to be Xen's first domain (dom0), which runs the other domains.
+    pub(crate) fn is_xen_dom0(&self) -> bool {
+        self.xen_dom0 == Some(true)
     }
 
     /// The kernel's messages and the names of clocksources, in lower case, that a guest has. A
@@ -189,6 +202,12 @@ impl Machine {
     /// Whether the kernel's command line has this parameter.
     pub(crate) fn has_parameter(&self, parameter: &str) -> bool {
         self.kernel_parameters().any(|known| known == parameter)
+    }
+
+    /// Whether the system is NixOS, whose configuration alone changes `/etc` and the kernel's
+    /// command line: its first process comes from the store.
+    pub(crate) fn is_nixos(&self) -> bool {
+        self.last_parameter("init=/nix/store/").is_some()
     }
 
     /// The last parameter of the kernel's command line that begins with `name`, which the kernel

@@ -227,6 +227,48 @@ fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
     );
 }
 
+/// Symptom: `facts.sh` called dom0 a guest, because `/sys/hypervisor/type` and the kernel's log
+/// name Xen there, too.
+#[test]
+#[cfg(target_os = "linux")]
+fn facts_sh_knows_xens_dom0_as_the_program_does() {
+    const FEATURES: &str = "sys/hypervisor/properties/features";
+    const CAPABILITIES: &str = "proc/xen/capabilities";
+    for (files, is_dom0) in [
+        (&[(FEATURES, "00002f05")][..], Some(true)),
+        (&[(FEATURES, "00002705")], Some(false)),
+        (&[(FEATURES, "unknown")], None),
+        (&[(CAPABILITIES, "control_d")], Some(true)),
+        // In another domain the file is empty.
+        (&[(CAPABILITIES, "")], Some(false)),
+        (&[(CAPABILITIES, "no_control_d")], Some(false)),
+        // Xen before 4.2 has no bit for dom0.
+        (
+            &[(FEATURES, "00000705"), (CAPABILITIES, "control_d")],
+            Some(true),
+        ),
+        (&[(FEATURES, "00002f05"), (CAPABILITIES, "")], Some(true)),
+        (&[], None),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let log = write_sign(
+            root.path(),
+            &[(Text::KernelLog, "Hypervisor detected: Xen PV")],
+        );
+        for (file, text) in [("sys/hypervisor/type", "xen")].iter().chain(files) {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+        let by_program = xen_dom0(root.path().to_str().unwrap());
+        assert_eq!(by_program, is_dom0, "{files:?}");
+        let facts = machine_by_facts_sh(root.path(), &log);
+        assert_eq!(facts.hypervisor, Some(Hypervisor::Xen), "{files:?}");
+        assert_eq!(facts.xen_dom0, is_dom0, "{files:?}");
+        assert_eq!(facts.is_guest(), Some(is_dom0 != Some(true)), "{files:?}");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn facts_sh_names_each_boot_loader_as_the_program_does() {
@@ -260,6 +302,35 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
             Some("grub"),
         ),
         (&["etc/update-extlinux.conf"], Some("extlinux")),
+        (
+            &["run/ostree-booted", "usr/bin/rpm-ostree", "usr/bin/grubby"],
+            Some("rpm_ostree"),
+        ),
+        (&["run/ostree-booted", "usr/bin/grubby"], None),
+        (&["usr/bin/rpm-ostree"], None),
+        // Symptom: the list of all boot loaders, because of the last of these files.
+        (
+            &[
+                "etc/kernel/proxmox-boot-uuids",
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+                "etc/kernel/cmdline",
+            ],
+            Some("proxmox"),
+        ),
+        (
+            &[
+                "usr/bin/kernelstub",
+                "sys/firmware/efi",
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+            ],
+            Some("kernelstub"),
+        ),
+        // kernelstub needs EFI.
+        (&["usr/bin/kernelstub"], None),
+        (&["boot/firmware/cmdline.txt"], Some("cmdline_txt")),
+        (&["boot/cmdline.txt"], Some("cmdline_txt")),
         (&[], None),
     ] {
         let root = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::machine::{IgnoredAnswer, IgnoredBecause, NtpDaemon};
+use crate::machine::{Hypervisor, IgnoredAnswer, IgnoredBecause, NtpDaemon};
 
 /// The text of the row with this name.
 fn row(document: &Document, name: &str) -> String {
@@ -21,6 +21,16 @@ fn row_of(machine: Machine, name: &str) -> String {
         ..Document::default()
     };
     row(&document, name)
+}
+
+#[test]
+fn the_row_of_the_hypervisor_names_dom0() {
+    let machine = Machine {
+        hypervisor: Some(Hypervisor::Xen),
+        xen_dom0: Some(true),
+        ..Machine::default()
+    };
+    assert_eq!(row_of(machine, "hypervisor"), "xen, Xen's dom0");
 }
 
 #[test]

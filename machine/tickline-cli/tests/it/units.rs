@@ -151,6 +151,19 @@ fn a_server_has_no_rights_beyond_those_that_it_needs() {
     assert_has("tickline.service", "PrivateNetwork", &["yes"]);
 }
 
+/// Symptom: the installed server never learnt that the guest was moved, because `PrivateDevices`
+/// hid `/dev/vmclock0`. Without the `-`, no machine without a VMClock could start the unit.
+#[test]
+fn a_server_may_read_the_vmclock_and_no_other_device() {
+    let unit = "tickline.service";
+    assert_has(unit, "PrivateDevices", &["yes"]);
+    assert_has(unit, "BindReadOnlyPaths", &["-/dev/vmclock0"]);
+    assert_has(unit, "DeviceAllow", &["char-misc r"]);
+    assert_has(unit, "DevicePolicy", &[]);
+    // The user's unit hides no device.
+    assert_has("tickline-user.service", "PrivateDevices", &[]);
+}
+
 /// Each line changes what the one before it allows, so their order counts.
 #[test]
 fn a_server_may_read_the_kernels_ntp_state_and_choose_a_cpu() {

@@ -214,6 +214,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         clocksource,
         available_clocksources,
         hypervisor,
+        xen_dom0,
         product,
         cloud,
         container,
@@ -251,6 +252,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.add_words("clocksource", clocksource.as_deref());
     facts.add_words("clocksource: available", available_clocksources.as_deref());
     facts.add_code("hypervisor", hypervisor.as_ref());
+    facts.add_is_so("hypervisor: Xen's dom0", *xen_dom0);
     facts.add_words("product", product.as_deref());
     facts.add_code("cloud", cloud.as_ref());
     facts.add_words("container", container.as_deref());

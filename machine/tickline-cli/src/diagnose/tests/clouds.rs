@@ -62,6 +62,24 @@ fn a_switch_that_the_provider_recommends_has_commands() {
     assert_eq!(finding.place(), Some(Place::Here));
 }
 
+/// Symptom: the README said that `doctor --fix` never leaves the host's own clock.
+#[test]
+fn of_the_clocks_that_hosts_keep_only_xens_on_ec2_is_left_for_the_tsc_by_command() {
+    for (clocksource, cloud, place) in [
+        ("xen", "ec2_xen", Some(Place::Here)),
+        ("kvm-clock", "ec2_nitro", None),
+        ("kvm-clock", "google", None),
+        ("hyperv_clocksource_msr", "azure", None),
+    ] {
+        let findings = guest_on(clocksource)
+            .offers(&format!("tsc {clocksource}"))
+            .cloud(cloud)
+            .findings();
+        findings[0].fix_has("echo tsc");
+        assert_eq!(findings[0].place(), place, "{cloud}");
+    }
+}
+
 /// Symptom: the evidence said that AWS recommends kvm-clock, and the fix was tsc.
 #[test]
 fn a_fix_does_not_contradict_the_providers_recommendation() {

@@ -379,6 +379,41 @@ fn a_parameter_that_leads_to_the_tsc_says_what_the_host_may_do() {
     finding.fix_has_in_order(DECIDE, "tsc=nowatchdog");
 }
 
+/// Symptom: guests of Hyper-V, VMware and Google were told to stay off the TSC because it "runs at
+/// another rate, or does not resume", which only guests of Xen and Firecracker were seen to do.
+#[test]
+fn a_guest_whose_host_keeps_the_counters_rate_hears_of_the_old_time_alone() {
+    let slow = guest_on("acpi_pm").offers("tsc acpi_pm");
+    for (machine, host) in [
+        (
+            slow.clone().hypervisor("hyper_v"),
+            "Hyper-V keeps the counter's rate",
+        ),
+        (
+            slow.clone().hypervisor("hyper_v").cloud("azure"),
+            "Hyper-V keeps the counter's rate",
+        ),
+        (
+            slow.clone().hypervisor("vmware"),
+            "VMware keeps the counter's rate",
+        ),
+        (
+            slow.hypervisor("kvm").cloud("google"),
+            "Google does not say what becomes of the counter",
+        ),
+    ] {
+        let finding = machine.first("tsc_not_chosen");
+        finding
+            .fix_begins(DECIDE)
+            .fix_has(host)
+            .fix_has_in_order(
+                "may then keep the old time",
+                "or that does no harm: echo tsc",
+            )
+            .fix_lacks("does not resume");
+    }
+}
+
 /// Symptom: a switch with commands, where the list alone showed a guest.
 #[test]
 fn a_guest_that_its_list_shows_decides_first() {
@@ -491,6 +526,24 @@ fn dom0_is_no_guest() {
     varying
         .has_no_fix()
         .fix_has("the processor has no invariant TSC")
+        .fix_lacks("on the host");
+}
+
+/// Symptom: "set nomigrate=1 in the domain's configuration", of dom0, whose CPUID named Xen.
+#[test]
+fn dom0_has_no_setting_of_a_domain() {
+    let dom0 = guest_on("xen")
+        .offers("xen tsc")
+        .hypervisor("xen")
+        .hypervisor_by_cpuid(Some(true))
+        .with(|document| document.machine.xen_dom0 = Some(true));
+    let invariant = dom0.clone().finding("xen_clocksource");
+    invariant.fix_begins("echo tsc").fix_lacks("guest");
+    let varying = dom0.clone().tsc_not_invariant().finding("xen_clocksource");
+    varying.has_no_fix().fix_lacks("nomigrate");
+    let unsynchronised = dom0.counters_differ().finding("counters_unsynchronised");
+    unsynchronised
+        .fix_has("update the firmware")
         .fix_lacks("on the host");
 }
 

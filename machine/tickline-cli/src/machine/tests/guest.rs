@@ -104,6 +104,46 @@ fn a_host_of_guests_is_no_guest() {
     assert_eq!(dom0.is_guest(), Some(false));
 }
 
+/// A machine whose processor, log and clocksource name Xen.
+fn domain_of_xen(hypervisor: Option<Hypervisor>, xen_dom0: Option<bool>) -> Machine {
+    Machine {
+        hypervisor,
+        xen_dom0,
+        cpuid: Some(Cpuid {
+            hypervisor: Some(true),
+            ..Cpuid::default()
+        }),
+        clocksource: Some("xen".to_owned()),
+        kernel_log: Some(vec![
+            "[    0.000000] Hypervisor detected: Xen HVM".to_owned(),
+        ]),
+        ..Machine::default()
+    }
+}
+
+/// Symptom: of dom0, "decide first whether the host ever suspends this guest", if CPUID or
+/// `/sys/hypervisor/type` named Xen.
+#[test]
+fn dom0_is_no_guest_whatever_names_xen() {
+    for hypervisor in [None, Some(Hypervisor::NoneNamed), Some(Hypervisor::Xen)] {
+        let is_guest = |xen_dom0| domain_of_xen(hypervisor.clone(), xen_dom0).is_guest();
+        assert_eq!(is_guest(Some(true)), Some(false), "{hypervisor:?}");
+        assert_eq!(is_guest(Some(false)), Some(true), "{hypervisor:?}");
+        assert_eq!(is_guest(None), Some(true), "{hypervisor:?}");
+    }
+}
+
+#[test]
+fn the_dom0_of_a_xen_that_is_itself_a_guest_is_a_guest() {
+    let under_kvm = domain_of_xen(Some(Hypervisor::Kvm), Some(true));
+    assert_eq!(under_kvm.is_guest(), Some(true));
+    let on_firmware_of_vmware = Machine {
+        product: Some("VMware, Inc. VMware7,1".to_owned()),
+        ..domain_of_xen(Some(Hypervisor::Xen), Some(true))
+    };
+    assert_eq!(on_firmware_of_vmware.is_guest(), Some(true));
+}
+
 #[test]
 fn the_firmware_of_a_hypervisor_names_a_guest() {
     for product in [
