@@ -4,12 +4,15 @@
 use crate::document::{Document, Steps};
 use crate::machine::{CMDLINE_TXT, EXTLINUX, GRUB, GRUBBY, KERNELSTUB, PROXMOX, RPM_OSTREE};
 
+/// Makes the command of a tool that replaces parameters by others.
+type CommandOf = fn(&[&str], &[&str]) -> String;
+
 /// The steps that replace parameters of the kernel's command line by others for the next start, and
 /// that undo this: a command of a tool that is known to be the right one, otherwise words for each
 /// boot loader that there may be.
 pub(super) fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Steps {
     let boot_loader = document.machine.boot_loader.as_deref();
-    let command: Option<fn(&[&str], &[&str]) -> String> = match boot_loader {
+    let command: Option<CommandOf> = match boot_loader {
         Some(GRUBBY) => Some(by_grubby),
         Some(KERNELSTUB) => Some(by_kernelstub),
         Some(RPM_OSTREE) => Some(by_rpm_ostree),
