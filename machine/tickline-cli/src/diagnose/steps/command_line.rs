@@ -207,7 +207,7 @@ fn by_grubby(former: &[&str], new: &[&str]) -> String {
 }
 
 /// kernelstub splits a list at spaces. It adds parameters first, and then deletes
-/// (`application.py` in `pop-os/kernelstub`).
+/// (`pop-os/kernelstub`, the module `application`).
 fn by_kernelstub(former: &[&str], new: &[&str]) -> String {
     format!(
         "sudo kernelstub{}{}",
