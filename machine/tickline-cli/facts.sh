@@ -182,17 +182,30 @@ cloud() {
 
 # What has made the container, by the signs that the program knows (machine/container.rs).
 container() {
-    if [ -z "$root" ] && [ -n "${KUBERNETES_SERVICE_HOST-}" ]; then echo kubernetes && return; fi
     name=$(line "$root/run/systemd/container")
     [ -n "$name" ] || name=$(line "$root/run/host/container-manager")
     [ -n "$name" ] || name=$({ tr '\000' '\n' <"$root/proc/1/environ" | sed -n 's/^container=//p' | head -n 1; } 2>/dev/null)
     [ -n "$name" ] || [ ! -e "$root/run/.containerenv" ] || name=podman
-    if [ -n "$name" ] && [ "$name" != wsl ]; then echo "$name" && return; fi
-    # The facts about this process. 4026531836 is the first PID namespace; WSL has others.
-    [ -z "$root" ] || return
-    case $(readlink "$own/ns/pid" 2>/dev/null) in '' | 'pid:[4026531836]') return ;; esac
-    case $(line /proc/sys/kernel/osrelease) in *[Mm]icrosoft*) return ;; esac
-    if [ -e /.dockerenv ]; then echo docker; else echo other; fi
+    if [ "$name" = wsl ]; then return; fi
+    if ! in_pid_namespace; then
+        if [ -n "$name" ]; then echo "$name"; fi
+    elif [ -n "${KUBERNETES_SERVICE_HOST-}" ]; then
+        echo kubernetes
+    elif [ -n "$name" ]; then
+        echo "$name"
+    elif [ -e /.dockerenv ]; then
+        echo docker
+    else
+        echo other
+    fi
+}
+
+# Whether this process has another PID namespace than the first, 4026531836, and not by WSL. A root
+# of files has no process.
+in_pid_namespace() {
+    [ -z "$root" ] || return 1
+    case $(readlink "$own/ns/pid" 2>/dev/null) in '' | 'pid:[4026531836]') return 1 ;; esac
+    case $(line /proc/sys/kernel/osrelease) in *[Mm]icrosoft* | *WSL* | *wsl*) return 1 ;; esac
 }
 
 # The tool or the file that changes the kernel's command line, as the program knows it (machine.rs).

@@ -91,7 +91,7 @@ pub(crate) fn findings(document: &Document) -> Vec<Finding> {
     };
     findings
         .into_iter()
-        .map(|finding| container::with_fix_on_host(finding, name))
+        .map(|finding| container::with_fix_elsewhere(finding, name, document))
         .collect()
 }
 

@@ -1,9 +1,10 @@
 //! Finds out whether the process runs in a container, and what has made it. A container has the
 //! clocks, the kernel and the firmware of its host.
 //!
-//! The signs, and their order, are those of `systemd-detect-virt --container` (`detect_container`
-//! in systemd's `src/basic/virt.c`), and for pods the variable that Kubernetes sets in each. A user
-//! namespace alone is no sign: sandboxes and services of a host have one, too.
+//! The files are those that `systemd-detect-virt --container` reads (`detect_container` in systemd's
+//! `src/basic/virt.c`). A user namespace alone is no sign: sandboxes and services of a host have one,
+//! too. A container in the PID namespace of its host (`docker run --pid=host`) is not seen, unless
+//! one of the files names it.
 
 use std::path::Path;
 use std::{env, fs};
@@ -14,27 +15,32 @@ use super::{read_line, read_text};
 /// `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
+/// What systemd calls WSL, which is a guest of Windows and no container.
+const WSL: &str = "wsl";
+
 /// The name of what has made the container; `None` if nothing shows a container.
 pub(super) fn name() -> Option<String> {
-    if env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-        return Some("kubernetes".to_owned());
+    let by_files = by_files("");
+    if by_files.as_deref() == Some(WSL) {
+        return None;
     }
-    if let Some(name) = by_files("") {
-        return Some(name);
-    }
-    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let kernel = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
     if !is_separate(&namespace, &kernel) {
-        return None;
+        return by_files;
+    }
+    // Kubernetes sets this in each pod. A shell on the node that was started from a pod has it, too.
+    if env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty()) {
+        return Some("kubernetes".to_owned());
     }
     // A machine's image may have this file, too, if it was made by `docker export`.
     let is_docker = Path::new("/.dockerenv").exists();
-    Some(if is_docker { "docker" } else { "other" }.to_owned())
+    by_files.or_else(|| Some(if is_docker { "docker" } else { "other" }.to_owned()))
 }
 
 /// The name by the files below `root`, which is empty for this machine: those that systemd and the
 /// managers of containers write, and the environment of the first process, which only root may
-/// read. WSL is no container.
+/// read.
 pub(super) fn by_files(root: &str) -> Option<String> {
     let by_podman = || {
         let exists = Path::new(&format!("{root}/run/.containerenv")).exists();
@@ -44,7 +50,6 @@ pub(super) fn by_files(root: &str) -> Option<String> {
         .or_else(|| read_line(&format!("{root}/run/host/container-manager")))
         .or_else(|| by_first_process(root))
         .or_else(by_podman)
-        .filter(|name| name != "wsl")
 }
 
 /// The variable `container` of the first process (systemd.io/CONTAINER_INTERFACE).
@@ -55,10 +60,14 @@ fn by_first_process(root: &str) -> Option<String> {
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Whether a process in this PID namespace is in a container, under a kernel of this release. WSL
-/// gives each distribution a PID namespace.
+/// Whether a process in this PID namespace is in a container, under a kernel of this release. An
+/// unreadable namespace, which is empty here, shows none. WSL gives each distribution a PID
+/// namespace.
 fn is_separate(namespace: &Path, kernel: &str) -> bool {
-    namespace != Path::new(FIRST_PID_NAMESPACE) && !kernel.to_lowercase().contains("microsoft")
+    let kernel = kernel.to_lowercase();
+    let is_wsl = kernel.contains("microsoft") || kernel.contains(WSL);
+    let is_known = !namespace.as_os_str().is_empty();
+    is_known && namespace != Path::new(FIRST_PID_NAMESPACE) && !is_wsl
 }
 
 #[cfg(test)]
@@ -109,6 +118,7 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             write(root.path(), files);
             let found = by_files(root.path().to_str().unwrap());
+            let found = found.filter(|name| name != WSL);
             assert_eq!(found.as_deref(), expected, "{files:?}");
         }
     }
@@ -131,9 +141,11 @@ mod tests {
         let is_separate = |namespace: &str, kernel: &str| is_separate(Path::new(namespace), kernel);
         assert!(is_separate("pid:[4026532201]", "6.8.12-4-pve"));
         assert!(!is_separate(FIRST_PID_NAMESPACE, "6.8.12-4-pve"));
+        assert!(!is_separate("", "6.8.12-4-pve"));
         for kernel in [
             "5.15.153.1-microsoft-standard-WSL2",
             "4.4.0-19041-Microsoft",
+            "6.12.9-locietta-WSL2-xanmod1",
         ] {
             assert!(!is_separate("pid:[4026532201]", kernel), "{kernel}");
         }

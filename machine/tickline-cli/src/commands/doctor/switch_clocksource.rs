@@ -109,7 +109,7 @@ fn no_switch(document: &Document) -> String {
     {
         return format!(
             "another clocksource may be a fix, but this is a container ({}), whose clocksource is \
-             its host's: run it on the host.",
+             its host's: run `tickline doctor --fix` on the host.",
             plain(container)
         );
     }
@@ -373,7 +373,10 @@ mod tests {
         document.machine.container = Some("lxc".to_owned());
         let text = no_switch(&document);
         assert!(text.contains("this is a container (lxc)"), "{text}");
-        assert!(text.ends_with("run it on the host."), "{text}");
+        assert!(
+            text.ends_with("run `tickline doctor --fix` on the host."),
+            "{text}"
+        );
         document.findings = None;
         assert!(!no_switch(&document).contains("lxc"));
     }

@@ -1,6 +1,8 @@
-//! In a container, the fix of a fault of its host's is for the host.
+//! In a container, the fix of a fault of its machine is for that machine.
 
 use super::given::{Given, good_machine, guest_without_tsc, machine_on_hpet_without_tsc};
+use super::unix_time::chronyd;
+use crate::machine::NtpDaemon;
 use crate::measure::served_by::ServedBy;
 
 /// Machines with a fault of the kernel's clocks, and the code of the first finding.
@@ -29,25 +31,41 @@ fn faulty() -> [(Given, &'static str); 6] {
 
 /// Symptom: an edit of GRUB's files in a container, "update the firmware", `chronyc makestep`.
 #[test]
-fn a_fault_of_the_kernels_clocks_is_fixed_on_the_host_without_steps() {
+fn a_fault_of_the_kernels_clocks_is_fixed_on_the_containers_machine_without_steps() {
     for (machine, code) in faulty() {
         let finding = machine.container("docker").first(code);
-        finding.fix_begins("on the host of this container (docker): ");
+        finding.fix_begins("for the machine in which this container (docker) runs: ");
         assert_eq!(finding.fix.steps(), None, "{finding:#?}");
         assert!(!finding.is_fixed_by_switch(), "{finding:#?}");
     }
 }
 
-/// The host of a guest is not that of a container in it.
+/// Symptom: "on the host of this container: decide first whether the host ever suspends this guest",
+/// with two hosts in one sentence.
 #[test]
-fn a_setting_of_the_hypervisors_host_is_that_of_the_guest_with_the_container() {
+fn a_containers_machine_is_not_called_a_host_because_it_may_be_a_guest() {
     for hypervisor in ["kvm", "virtualbox"] {
         let machine = guest_without_tsc(hypervisor).container("podman");
         let finding = machine.first("tsc_missing");
-        let start = "for the guest in which this container (podman) runs: on the host";
+        let start = "for the machine in which this container (podman) runs: on the host";
         finding.fix_begins(start);
         assert_eq!(finding.fix.steps(), None, "{finding:#?}");
     }
+}
+
+/// Symptom: "on the host: chronyc sources -v", where no chronyd runs.
+#[test]
+fn a_daemon_that_answers_in_the_container_gets_its_commands_there() {
+    let answer = NtpDaemon {
+        bound_ns: Some(3_000_000_000),
+        ..chronyd()
+    };
+    let machine = good_machine()
+        .daemon_answers(answer)
+        .maximum_error_us(9_812_123);
+    let finding = machine.clone().first("utc_error_large");
+    let in_container = machine.container("docker").first("utc_error_large");
+    assert_eq!(in_container, finding);
 }
 
 #[test]
@@ -62,14 +80,14 @@ fn a_fault_of_the_container_or_of_its_processes_is_fixed_there() {
 
 /// Symptom: "on the host: none".
 #[test]
-fn a_fault_without_a_fix_has_none_on_the_host() {
+fn a_fault_without_a_fix_has_none_elsewhere() {
     let cpufreq = "tsc: Marking TSC unstable due to cpufreq changes";
     let machine = machine_on_hpet_without_tsc().log(&[cpufreq]);
     machine.container("lxc").first("tsc_unstable").has_no_fix();
 }
 
 #[test]
-fn a_gain_by_the_host_is_still_a_gain() {
+fn a_gain_elsewhere_is_still_a_gain() {
     let machine = good_machine()
         .system_call_answers()
         .clocksource("hpet")

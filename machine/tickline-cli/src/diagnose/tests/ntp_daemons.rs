@@ -350,15 +350,15 @@ fn the_kernels_loop_shows_that_the_daemon_which_steers_is_not_chronyd() {
 }
 
 /// Symptom: "sudo timedatectl set-ntp true" in LXC, whose systemd starts no daemon, or starts a
-/// second one beside that of the host.
+/// second one beside that of its machine.
 #[test]
-fn in_a_container_with_systemd_the_daemon_is_started_on_the_host() {
+fn in_a_container_with_systemd_the_daemon_is_started_elsewhere() {
     let finding = good_machine()
         .never_steered()
         .container("lxc")
         .only("ntp_unsynchronised");
     finding
-        .fix_begins("on the host of this container (lxc): see whether an NTP daemon runs already")
+        .fix_begins("for the machine in which this container (lxc) runs: see whether an NTP daemon")
         .fix_has("if none does, run one: chronyd, for example")
         .fix_lacks("timedatectl")
         .fix_lacks("for a container, on its host");
