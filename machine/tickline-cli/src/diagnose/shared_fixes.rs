@@ -317,40 +317,38 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
     }
 }
 
-/// A difference of two clocks in half a second that is rather a jump or a late reading than a rate,
-/// ppm: 1 %, which no crystal is off.
-const JUMP_PPM: u32 = 10_000;
-
 /// The difference between rates from which on one of the clocks is wrong, whatever the kernel
-/// tolerates, ppm: NTP corrects no more (`MAXFREQ`, `include/linux/timex.h`).
+/// tolerates, ppm: NTP corrects no more (`MAXFREQ`, `include/linux/timex.h`). `tickline explain
+/// tsc_skew` names it, too.
 const BAD_RATE_PPM: u32 = 500;
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
-/// watchdog tolerates 400 ppm or more (`Machine::watchdog_limit_ppm`). `tickline warp` measures
+/// watchdog tolerates 400 ppm or more (`Machine::tolerates_jumps`). `tickline warp` measures
 /// the rate more precisely, even if a read of hpet takes 700 ns. It measures by the kernel's
 /// present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
     if document.machine.has_invariant_tsc() == Some(false) {
         return host_fix_or(trust_tsc, document);
     }
-    let limit_ppm = document.machine.watchdog_limit_ppm();
     let clock = document
         .machine
         .clocksource()
         .unwrap_or("the kernel's clock");
-    let is_jump = limit_ppm > JUMP_PPM;
-    let bad_ppm = if is_jump { BAD_RATE_PPM } else { limit_ppm };
+    let is_early = document.machine.has_early_skew();
     let mut check = format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
-         measures the TSC's rate by {clock}. If the rates differ by {bad_ppm} ppm or more, the \
-         kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
+         measures the TSC's rate by {clock}. If the rates differ by {BAD_RATE_PPM} ppm or more, \
+         the kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     );
-    if is_jump {
-        check += &format!(
-            ", or a reading that came late; here it was rather one of these, because this kernel \
-             tolerates {limit_ppm} ppm in half a second"
-        );
+    if is_early {
+        check += ", a reading that came late, or a wrong frequency: early in the boot, where this \
+                  skew was, the kernel has only a first calibration, or what the processor or a \
+                  hypervisor states. Compare that frequency (sudo dmesg | grep MHz) with the rate: \
+                  if it is wrong, `tsc_early_khz=` states the right one (kernel 5.8 or later)";
+    } else if document.machine.tolerates_jumps() {
+        check += ", or a reading that came late; here it was rather one of these, because this \
+                  kernel tolerates 62.5 ms in half a second";
     }
     let may_be_warp = may_be_warp(document);
     let mut fix = if may_be_warp {
@@ -375,8 +373,14 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
                 &no_watchdog(document),
             )
     } else {
+        // Without its watchdog, the kernel would keep time by a wrong frequency.
+        let steady = if is_early {
+            "only if the rate is steady and the kernel's frequency right:"
+        } else {
+            "only if the rate is steady:"
+        };
         fix.then_fix("if the kernel is right:", host_or_firmware_fix(document))
-            .or_unless_impossible("only if the rate is steady:", &no_watchdog(document))
+            .or_unless_impossible(steady, &no_watchdog(document))
     };
     let Some(when) = document.machine.skew_after_resume() else {
         return fix;

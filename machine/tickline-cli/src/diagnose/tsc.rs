@@ -433,9 +433,10 @@ impl Explained for Code {
                 text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they \
                        differ by more than it tolerates, it marks the TSC unstable until the \
                        machine restarts. Then each call for the time is a system call. Before \
-                       Linux 5.14 the kernel tolerates 62.5 ms, which is rather a jump than a \
-                       rate; from then on usually 400 to 1,000 ppm, as it was built; from Linux \
-                       7.1 500 ppm (4,000 ppm, if one of the two has no calibrated rate).",
+                       Linux 5.14 (5.10.y: before January 2022) the kernel tolerates 62.5 ms, \
+                       which is rather a jump than a rate; from then on usually 400 to 1,000 ppm, \
+                       as it was built; from Linux 7.1 500 ppm (4,000 ppm, if one of the two has \
+                       no calibrated rate).",
                 more: &[
                     Prose(
                         "The difference does not show which of the two clocks was wrong. On a busy \
@@ -457,6 +458,12 @@ impl Explained for Code {
                          changes in `chronyc tracking` shows that the present clock is the wrong \
                          one. Otherwise the kernel is right: leave the clocksource as it is.",
                     ),
+                    Prose(
+                        "A skew of tsc-early, in the first seconds after the start, may also be a \
+                         wrong frequency: the kernel has not refined it yet. Then the rates are \
+                         steady, but not the frequency that the kernel logged:",
+                    ),
+                    Commands(&["sudo dmesg | grep MHz"]),
                 ],
             },
             Self::SwitchedOff => Explanation {

@@ -6,7 +6,7 @@
 //! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
 //! | `notsc: Kernel compiled with CONFIG_X86_TSC, cannot disable TSC completely.`, in kernels whose REASON is not yet `boot parameter notsc` | the same (`notsc_setup`) |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
-//! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (before Linux 5.14: `'hpet' wd_now: ...`, cycles alone) | the same |
+//! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (before Linux 5.14, and in all of the series 5.10: `'hpet' wd_now: ...`, cycles alone) | the same |
 //! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | `kernel/time/clocksource.c` |
 //! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | `kernel/time/clocksource.c` |
 //! | `CPUs N behind CPU M for clocksource tsc.`, or `ahead of` | `kernel/time/clocksource.c`, `clocksource_verify_percpu` of Linux 5.13 to 7.0 |
@@ -357,35 +357,40 @@ impl Machine {
         !self.failed_calibrations().is_empty()
     }
 
-    /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm. It
+    /// Whether the kernel's watchdog tolerates 62.5 ms in half a second. A larger difference is
+    /// rather a jump or a late reading than a rate, because no crystal is off by 1 %. The watchdog
     /// compares two clocks each half second (`kernel/time/clocksource.c`):
     ///
     /// | Linux | what it tolerates | ppm |
     /// |---|---|---|
-    /// | before 5.14 | 62.5 ms (`WATCHDOG_THRESHOLD`) | 125,000 |
-    /// | 5.14 to 7.0 (commit 2e27e793e280) | the sum of two margins, each twice a limit that the kernel's builder may set to 50 us (the default of 5.14; 100 us from 5.17, commit c86ff8c55b8a; 125 us from 6.3, commit c37e85c135ce) | 400, by default up to 1,000 |
+    /// | before 5.14; in the series 5.10 before January 2022 (about 5.10.94) | 62.5 ms (`WATCHDOG_THRESHOLD`) | 125,000 |
+    /// | then, to 7.0 (commit 2e27e793e280) | the sum of two margins, each twice a limit that the kernel's builder may set to 50 us (the default of 5.14; 100 us from 5.17, commit c86ff8c55b8a; 125 us from 6.3, commit c37e85c135ce) | 400, by default up to 1,000 |
     /// | the same, `tsc-early` | its margin of 32 ms | 64,000 |
     /// | from 7.1 (`watchdog_check_freq`) | of two calibrated clocks | 500 |
     /// | the same | of others, such as `tsc-early` | 4,000 |
     ///
     /// Distributions add the commit of 5.14 to older kernels, so only the form of the messages
-    /// shows the old limit.
-    pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
+    /// shows the old limit. From 5.10 not even the form does: 5.10.94 has the commit, and the form
+    /// that was there before.
+    pub(crate) fn tolerates_jumps(&self) -> bool {
+        let is_before_5_10 = self.is_kernel_at_least(5, 10) == Some(false);
+        self.logs("Clocksource tsc unstable (delta =")
+            || (is_before_5_10 && self.logs("wd_now:") && !self.logs("wd_nsec:"))
+    }
+
+    /// Whether the kernel's watchdog has rejected `tsc-early`: the TSC with a frequency that the
+    /// kernel has not refined yet, and which may be wrong.
+    pub(crate) fn has_early_skew(&self) -> bool {
+        self.logs("clocksource 'tsc-early' as unstable because the skew is too large")
+            || self.logs("Clocksource 'tsc-early' skewed")
+            || self.logs("clocksource tsc-early unstable due to frequency skew")
+            || self.logs(TSC_EARLY_INTERVAL)
+    }
+
+    /// Whether a message of the kernel's log has this part.
+    fn logs(&self, part: &str) -> bool {
         let log = self.kernel_log.as_deref().unwrap_or_default();
-        let has = |part: &str| log.iter().any(|line| line.contains(part));
-        if has(TSC_EARLY_INTERVAL) || has("clocksource tsc-early unstable due to frequency skew") {
-            4_000
-        } else if has("unstable due to frequency skew")
-            || self.is_kernel_at_least(7, 1) == Some(true)
-        {
-            500
-        } else if has("Clocksource tsc unstable (delta =") || has("wd_now:") && !has("wd_nsec:") {
-            125_000
-        } else if has("clocksource 'tsc-early' as unstable because the skew is too large") {
-            64_000
-        } else {
-            400
-        }
+        log.iter().any(|line| line.contains(part))
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
