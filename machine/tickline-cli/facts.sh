@@ -211,7 +211,7 @@ in_pid_namespace() {
 # The tool or the file that changes the kernel's command line, as the program knows it (machine.rs).
 boot_loader() {
     if [ -e "$root/run/ostree-booted" ]; then
-        [ ! -e "$root/usr/bin/rpm-ostree" ] || echo rpm_ostree
+        if [ -e "$root/usr/bin/rpm-ostree" ]; then echo rpm_ostree; else echo ostree; fi
         return
     fi
     [ -e "$root/etc/kernel/proxmox-boot-uuids" ] && echo proxmox && return

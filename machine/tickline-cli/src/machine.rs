@@ -136,10 +136,10 @@ pub(crate) struct Machine {
     /// The state of ptp4l; null if it does not run, or this user may not ask it.
     pub(crate) ptp4l: Option<Ptp4l>,
     /// The tool or the file that changes the kernel's command line for the next start, as a stable
-    /// code: `rpm_ostree`, `proxmox` (proxmox-boot-tool), `kernelstub` (Pop!_OS), `grubby`, `grub`
-    /// (Debian's update-grub), `extlinux` (Alpine's update-extlinux), `cmdline_txt` (that of the
-    /// Raspberry Pi); null if there is none of these, or if systemd-boot may start the machine in
-    /// place of GRUB.
+    /// code: `rpm_ostree`, `ostree` (without rpm-ostree), `proxmox` (proxmox-boot-tool),
+    /// `kernelstub` (Pop!_OS), `grubby`, `grub` (Debian's update-grub), `extlinux` (Alpine's
+    /// update-extlinux), `cmdline_txt` (that of the Raspberry Pi); null if there is none of these,
+    /// or if systemd-boot may start the machine in place of GRUB.
     pub(crate) boot_loader: Option<String>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
@@ -333,6 +333,7 @@ pub(crate) const GRUBBY: &str = "grubby";
 pub(crate) const GRUB: &str = "grub";
 pub(crate) const EXTLINUX: &str = "extlinux";
 pub(crate) const RPM_OSTREE: &str = "rpm_ostree";
+pub(crate) const OSTREE: &str = "ostree";
 pub(crate) const PROXMOX: &str = "proxmox";
 pub(crate) const KERNELSTUB: &str = "kernelstub";
 pub(crate) const CMDLINE_TXT: &str = "cmdline_txt";
@@ -343,7 +344,8 @@ pub(crate) const CMDLINE_TXT: &str = "cmdline_txt";
 fn boot_loader(root: &str) -> Option<&'static str> {
     let exists = |file: &str| Path::new(&format!("{root}{file}")).exists();
     if exists("/run/ostree-booted") {
-        exists("/usr/bin/rpm-ostree").then_some(RPM_OSTREE)
+        let has_rpm_ostree = exists("/usr/bin/rpm-ostree");
+        Some(if has_rpm_ostree { RPM_OSTREE } else { OSTREE })
     } else if exists("/etc/kernel/proxmox-boot-uuids") {
         Some(PROXMOX)
     } else if exists("/usr/bin/kernelstub") && exists("/sys/firmware/efi") {

@@ -8,17 +8,22 @@ use crate::machine::{CHRONYD, Hypervisor, PTP4L, TIMESYNCD};
 /// letters.
 const NAMES: &str = "ps -A -o comm=";
 
-/// Finds the names of the programs that may steer the clock. An argument is no such name
+/// How the names of the programs begin that may steer the clock. An argument is no such name
 /// (`--mountpoint`), and neither is a kernel thread's name (`ptp0`).
 ///
 /// connmand sets the clock unless its `TimeUpdates` is `manual`. For the tools of hypervisors see
 /// [`hypervisors_tool`].
 const STEERING: &str =
-    "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys|connman|sfptpd|htpd)'";
+    "ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys|connman|sfptpd|htpd";
+
+/// The command that finds names which begin like this.
+fn find(beginnings: &str) -> String {
+    format!("grep -E '^({beginnings})'")
+}
 
 /// The command that shows the programs that may steer the clock.
 fn list() -> String {
-    format!("{NAMES} | {STEERING}")
+    format!("{NAMES} | {}", find(STEERING))
 }
 
 /// The name of the daemon that answers.
@@ -114,14 +119,30 @@ fn hypervisors_tool(document: &Document) -> Option<&'static str> {
     }
 }
 
-/// The look for a program that steers the clock, with what the hypervisor may do.
+/// What must be decided before a daemon is started, because the hypervisor may set the clock.
+pub(super) fn caution(document: &Document) -> Option<String> {
+    let tool = hypervisors_tool(document)?;
+    Some(format!(
+        "{tool} may set the clock: let either it or an NTP daemon do so, not both"
+    ))
+}
+
+/// The look for a program that steers the clock, after what the hypervisor may do: the next
+/// sentence speaks of the program that the look has found.
 fn look(first: String, document: &Document) -> Fix {
-    let fix = Fix::from(first);
-    match hypervisors_tool(document) {
-        Some(tool) => fix.then(format!(
-            "{tool} may set the clock as well: let either it or an NTP daemon do so, not both"
-        )),
-        None => fix,
+    match caution(document) {
+        Some(caution) => Fix::from(caution).then(first),
+        None => Fix::from(first),
+    }
+}
+
+/// The program of the hypervisor that sets the clock wherever it runs: unlike vmtoolsd, these do
+/// so by default.
+fn always_setting(document: &Document) -> Option<&'static str> {
+    match document.machine.hypervisor.as_ref()? {
+        Hypervisor::Parallels => Some("prltimesync"),
+        Hypervisor::VirtualBox => Some("VBoxService"),
+        _ => None,
     }
 }
 
@@ -205,9 +226,13 @@ pub(super) fn start(how: &str, document: &Document) -> Fix {
 
 /// The command that succeeds where no program runs that may steer the clock. It fails where `ps` or
 /// `grep` is missing or fails: `!` alone would take that for a yes.
-pub(super) fn none_runs() -> String {
+pub(super) fn none_runs(document: &Document) -> String {
+    let steering = match always_setting(document) {
+        Some(tool) => find(&format!("{STEERING}|{tool}")),
+        None => find(STEERING),
+    };
     format!(
-        "names=$({NAMES}) && test \"$(printf '%s\\n' \"$names\" | {STEERING} | grep -c .)\" = 0"
+        "names=$({NAMES}) && test \"$(printf '%s\\n' \"$names\" | {steering} | grep -c .)\" = 0"
     )
 }
 
@@ -218,9 +243,15 @@ mod tests {
     use std::{env, fs, process};
 
     use super::none_runs;
+    use crate::document::Document;
+    use crate::machine::Hypervisor;
 
     /// Whether the check succeeds where `ps` is this script.
     fn succeeds(ps: &str) -> bool {
+        succeeds_on(&Document::default(), ps)
+    }
+
+    fn succeeds_on(document: &Document, ps: &str) -> bool {
         let folder = tempfile::tempdir().expect("a folder");
         let script = folder.path().join("ps");
         fs::write(&script, format!("#!/bin/sh\n{ps}\n")).expect("it is ours");
@@ -228,12 +259,12 @@ mod tests {
         let mut path = folder.path().as_os_str().to_owned();
         path.push(":");
         path.push(env::var_os("PATH").expect("a PATH"));
-        check(Path::new(&path))
+        check(document, Path::new(&path))
     }
 
-    fn check(path: &Path) -> bool {
+    fn check(document: &Document, path: &Path) -> bool {
         let mut shell = process::Command::new("/bin/sh");
-        shell.args(["-c", &none_runs()]).env("PATH", path);
+        shell.args(["-c", &none_runs(document)]).env("PATH", path);
         shell.output().expect("a shell").status.success()
     }
 
@@ -260,11 +291,25 @@ mod tests {
         }
     }
 
+    /// Symptom: the check succeeded beside VBoxService, and a daemon was started beside it.
+    #[test]
+    fn the_check_fails_where_the_hypervisors_program_sets_the_clock() {
+        for (hypervisor, name) in [
+            (Hypervisor::VirtualBox, "VBoxService"),
+            (Hypervisor::Parallels, "prltimesync"),
+        ] {
+            let mut guest = Document::default();
+            guest.machine.hypervisor = Some(hypervisor);
+            assert!(!succeeds_on(&guest, &format!("echo {name}")), "{name}");
+            assert!(succeeds_on(&guest, "echo systemd"), "{name}");
+        }
+    }
+
     /// Symptom: the check succeeded without `ps`, and the fix would start a second daemon.
     #[test]
     fn the_check_fails_where_programs_cannot_be_listed() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert!(!check(folder.path()), "no ps");
+        assert!(!check(&Document::default(), folder.path()), "no ps");
         assert!(!succeeds("echo systemd; exit 1"), "ps fails");
     }
 

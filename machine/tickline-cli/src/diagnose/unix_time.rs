@@ -219,7 +219,8 @@ fn start_of_a_daemon(document: &Document, ntp: &Ntp) -> Fix {
         );
         let how = "sudo timedatectl set-ntp true, or chronyd";
         return daemons::start(how, document).with_steps(Steps {
-            check: Some(daemons::none_runs()),
+            check: Some(daemons::none_runs(document)),
+            caution: daemons::caution(document),
             ..setting
         });
     }

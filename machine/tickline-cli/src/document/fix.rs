@@ -327,7 +327,7 @@ pub(crate) struct Steps {
     pub(crate) undo: Option<String>,
     /// The command that undoes `keep`; null if that is null.
     pub(crate) undo_keep: Option<String>,
-    /// What undoes `keep_by_hand`: one text, or two if the boot loader may have a command.
+    /// What undoes `keep_by_hand`: one text; empty if that is empty.
     pub(crate) undo_keep_by_hand: Vec<String>,
 }
 

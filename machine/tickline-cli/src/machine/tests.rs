@@ -306,7 +306,8 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
             &["run/ostree-booted", "usr/bin/rpm-ostree", "usr/bin/grubby"],
             Some("rpm_ostree"),
         ),
-        (&["run/ostree-booted", "usr/bin/grubby"], None),
+        // Symptom: update-grub and kernel-install for Endless and for images of bootc.
+        (&["run/ostree-booted", "usr/bin/grubby"], Some("ostree")),
         (&["usr/bin/rpm-ostree"], None),
         // Symptom: the list of all boot loaders, because of the last of these files.
         (

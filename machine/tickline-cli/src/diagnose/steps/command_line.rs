@@ -1,8 +1,12 @@
 //! The change of the kernel's command line for the next start: a command where the facts prove that
 //! its tool is the right one, otherwise a sentence for each boot loader that the machine may have.
 
+use std::collections::BTreeSet;
+
 use crate::document::{Document, Steps};
-use crate::machine::{CMDLINE_TXT, EXTLINUX, GRUB, GRUBBY, KERNELSTUB, PROXMOX, RPM_OSTREE};
+use crate::machine::{
+    CMDLINE_TXT, EXTLINUX, GRUB, GRUBBY, KERNELSTUB, OSTREE, PROXMOX, RPM_OSTREE,
+};
 
 /// Makes the command of a tool that replaces parameters by others.
 type CommandOf = fn(&[&str], &[&str]) -> String;
@@ -14,7 +18,7 @@ pub(super) fn replace_parameters(former: &[&str], new: &[&str], document: &Docum
     let boot_loader = document.machine.boot_loader.as_deref();
     let command: Option<CommandOf> = match boot_loader {
         Some(GRUBBY) => Some(by_grubby),
-        Some(KERNELSTUB) => Some(by_kernelstub),
+        Some(KERNELSTUB) if !repeats_a_parameter(document) => Some(by_kernelstub),
         Some(RPM_OSTREE) => Some(by_rpm_ostree),
         _ => None,
     };
@@ -32,32 +36,17 @@ pub(super) fn replace_parameters(former: &[&str], new: &[&str], document: &Docum
         Some(GRUB) => by_hand(vec![edit.of_grub()], vec![undo_and_run]),
         Some(EXTLINUX) => by_hand(vec![edit.of_extlinux()], vec![undo_and_run]),
         Some(PROXMOX) => by_hand(vec![edit.of_proxmox()], vec![undo_and_run]),
+        Some(KERNELSTUB) => by_hand(vec![edit.of_kernelstub()], vec![undo_and_run]),
+        Some(OSTREE) => by_hand(vec![by_ostree(former, new)], vec![by_ostree(new, former)]),
         Some(CMDLINE_TXT) => by_hand(vec![edit.of_cmdline_txt()], vec![format!("{undo} there")]),
         _ if document.machine.is_nixos() => by_hand(vec![edit.of_nixos()], vec![undo_and_run]),
         _ => {
-            const UNKNOWN: &str = "the boot loader is unknown, so one of these";
-            // The files of a container say nothing about the boot loader. In most containers
-            // systemd does not run.
-            if document.machine.systemd == Some(true) {
-                let grub = format!("{UNKNOWN}: {}", edit.of_grub());
-                by_hand(
-                    vec![grub, edit.of_systemd_boot(), edit.elsewhere()],
-                    vec![undo_and_run],
-                )
-            } else {
-                let fedora = format!("{UNKNOWN}: Fedora, RHEL: {}", by_grubby(former, new));
-                let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
-                by_hand(
-                    vec![
-                        fedora,
-                        edit.of_grub(),
-                        edit.of_extlinux(),
-                        edit.of_systemd_boot(),
-                        edit.elsewhere_from_a_container(),
-                    ],
-                    vec![undo_fedora, format!("elsewhere: {undo_and_run}")],
-                )
-            }
+            let unknown = "the boot loader is unknown, so one of these";
+            let grub = format!("{unknown}: {}", edit.of_grub());
+            by_hand(
+                vec![grub, edit.of_systemd_boot(), edit.elsewhere()],
+                vec![undo_and_run],
+            )
         }
     }
 }
@@ -128,12 +117,26 @@ impl Edit {
         )
     }
 
+    /// For a machine whose parameters must stay in order. kernelstub reads the file at each start,
+    /// and keeps the order of the list.
+    fn of_kernelstub(&self) -> String {
+        format!(
+            "Pop!_OS: {} {} the list `kernel_options` of `user` in /etc/kernelstub/configuration; \
+             then run sudo kernelstub (with --delete-options it would shuffle the parameters, of \
+             which some are repeated, so that their order matters)",
+            self.change, self.preposition
+        )
+    }
+
     /// Before Debian 12 the file was in `/boot`, where there is now a file that refers to it.
+    /// Debian's package writes the file at each update of the kernel or of the initramfs, and adds
+    /// the line of the other file.
     fn of_cmdline_txt(&self) -> String {
         format!(
             "Raspberry Pi: {} {} the only line of /boot/firmware/cmdline.txt, or, if there is no \
-             such file, of /boot/cmdline.txt",
-            self.change, self.preposition
+             such file, of /boot/cmdline.txt; with Debian's package raspi-firmware, which writes \
+             that file anew, also {} /etc/default/raspi-extra-cmdline",
+            self.change, self.preposition, self.preposition
         )
     }
 
@@ -159,21 +162,12 @@ impl Edit {
     fn elsewhere(&self) -> String {
         format!(
             "elsewhere: {} {} the command line of the kernel: in /etc/default/grub, then run sudo \
-             grub-mkconfig -o /boot/grub/grub.cfg (Arch), or sudo grub2-mkconfig -o \
-             /boot/grub2/grub.cfg (openSUSE); or in the line `options` of an entry in \
-             /boot/loader/entries that somebody has written by hand (Arch); or in \
-             boot.kernelParams, then run sudo nixos-rebuild boot (NixOS)",
+             grub-mkconfig -o /boot/grub/grub.cfg (Arch, Gentoo, Void, Alpine), or sudo \
+             grub2-mkconfig -o /boot/grub2/grub.cfg (openSUSE); or in the line `options` of an \
+             entry in /boot/loader/entries that somebody has written by hand (Arch, Gentoo); or in \
+             the file of another boot loader, such as limine.conf, refind_linux.conf or \
+             syslinux.cfg; or in boot.kernelParams, then run sudo nixos-rebuild boot (NixOS)",
             self.change, self.preposition
-        )
-    }
-
-    /// As `elsewhere`, with the systems that only a look at the host's files excludes.
-    fn elsewhere_from_a_container(&self) -> String {
-        format!(
-            "{}; or by rpm-ostree kargs (ostree, bootc), or by kernelstub (Pop!_OS); or in \
-             /etc/kernel/cmdline, then run sudo proxmox-boot-tool refresh (Proxmox); or in \
-             /boot/firmware/cmdline.txt (Raspberry Pi)",
-            self.elsewhere()
         )
     }
 }
@@ -206,8 +200,23 @@ fn by_grubby(former: &[&str], new: &[&str]) -> String {
     )
 }
 
-/// kernelstub splits a list at spaces. It adds parameters first, and then deletes
-/// (`pop-os/kernelstub`, the module `application`).
+/// Whether the command line has a parameter several times, such as `console=`. The order of these
+/// matters.
+fn repeats_a_parameter(document: &Document) -> bool {
+    let mut names = BTreeSet::new();
+    document
+        .machine
+        .kernel_parameters()
+        .map(|parameter| {
+            parameter
+                .split_once('=')
+                .map_or(parameter, |(name, _)| name)
+        })
+        .any(|name| !names.insert(name))
+}
+
+/// kernelstub splits a list at spaces. It adds parameters first, and then deletes by way of a set,
+/// which has no order (`pop-os/kernelstub`, the module `application`): see [`repeats_a_parameter`].
 fn by_kernelstub(former: &[&str], new: &[&str]) -> String {
     format!(
         "sudo kernelstub{}{}",
@@ -232,6 +241,28 @@ fn by_rpm_ostree(former: &[&str], new: &[&str]) -> String {
     let appended = new.iter().map(|word| format!(" --append={word}"));
     let options: String = deleted.chain(appended).collect();
     format!("sudo rpm-ostree kargs{options}")
+}
+
+/// ostree's own command adds parameters, and removes none: of `rpm-ostree kargs` it has only
+/// `--append-if-missing` (`src/ostree/ot-admin-kargs-builtin-edit-in-place.c`). A new deployment
+/// takes its line from the entry of the one before.
+fn by_ostree(former: &[&str], new: &[&str]) -> String {
+    if former.is_empty() {
+        let appended = new
+            .iter()
+            .map(|word| format!(" --append-if-missing={word}"));
+        let options: String = appended.collect();
+        return format!("ostree: run sudo ostree admin kargs edit-in-place{options}");
+    }
+    let Edit {
+        change,
+        preposition,
+        ..
+    } = Edit::new(former, new);
+    format!(
+        "ostree: {change} {preposition} the line `options` of each file \
+         /boot/loader/entries/ostree-*.conf"
+    )
 }
 
 #[cfg(test)]
@@ -353,10 +384,61 @@ mod tests {
         let steps = steps_with("cmdline_txt");
         let keep = "Raspberry Pi: replace clocksource=hpet by clocksource=tsc in the only line of \
                     /boot/firmware/cmdline.txt, or, if there is no such file, of \
-                    /boot/cmdline.txt";
-        assert_eq!(steps.keep_by_hand, [keep]);
+                    /boot/cmdline.txt;";
+        let [text] = steps.keep_by_hand.as_slice() else {
+            panic!("{steps:?}");
+        };
+        assert!(text.starts_with(keep), "{text}");
         let undo = "replace clocksource=tsc by clocksource=hpet there";
         assert_eq!(steps.undo_keep_by_hand, [undo]);
+    }
+
+    /// Symptom: with Debian's package, the next update of the kernel undid the edit.
+    #[test]
+    fn a_raspberry_pi_of_debian_has_a_file_that_an_update_keeps() {
+        let text = steps_with("cmdline_txt").keep_by_hand.join("\n");
+        let place = "raspi-firmware, which writes that file anew, also in \
+                     /etc/default/raspi-extra-cmdline";
+        assert!(text.ends_with(place), "{text}");
+    }
+
+    /// Symptom: on Endless and with bootc, update-grub, kernel-install and grub2-mkconfig.
+    #[test]
+    fn ostree_without_rpm_ostree_adds_by_a_command_and_removes_in_its_entries() {
+        let mut document = with_command_line("quiet");
+        document.machine.boot_loader = Some("ostree".to_owned());
+        let steps = add_parameter("hpet=disable", &document);
+        let adds = "ostree: run sudo ostree admin kargs edit-in-place \
+                    --append-if-missing=hpet=disable";
+        assert_eq!(steps.keep_by_hand, [adds]);
+        let removes = "ostree: remove hpet=disable from the line `options` of each file \
+                       /boot/loader/entries/ostree-*.conf";
+        assert_eq!(steps.undo_keep_by_hand, [removes]);
+    }
+
+    /// `ostree admin kargs edit-in-place` removes nothing.
+    #[test]
+    fn ostree_without_rpm_ostree_replaces_a_parameter_in_its_entries() {
+        let replaces = "ostree: replace clocksource=hpet by clocksource=tsc in the line `options` \
+                        of each file /boot/loader/entries/ostree-*.conf";
+        assert_eq!(steps_with("ostree").keep_by_hand, [replaces]);
+    }
+
+    /// Symptom: `--delete-options` shuffled the line, and the console was another one.
+    #[test]
+    fn kernelstub_shuffles_no_parameters_whose_order_matters() {
+        let line = "console=tty0 console=ttyS0 clocksource=hpet";
+        let mut document = with_command_line(line);
+        document.machine.boot_loader = Some("kernelstub".to_owned());
+        let steps = switch("tsc", &document).unwrap();
+        let [text] = steps.keep_by_hand.as_slice() else {
+            panic!("{steps:?}");
+        };
+        let edit = "Pop!_OS: replace clocksource=hpet by clocksource=tsc in the list \
+                    `kernel_options` of `user` in /etc/kernelstub/configuration; then run sudo \
+                    kernelstub (";
+        assert!(text.starts_with(edit), "{text}");
+        assert_eq!((steps.keep, steps.undo_keep), (None, None));
     }
 
     /// Symptom: the tools of four other systems, of which NixOS has none.
@@ -388,10 +470,7 @@ mod tests {
         );
         assert_eq!(
             steps.undo_keep_by_hand,
-            [
-                "Fedora, RHEL: sudo grubby --update-kernel=ALL --remove-args=hpet=disable",
-                "elsewhere: remove hpet=disable there, and run the same program",
-            ]
+            ["remove hpet=disable there, and run the same program"]
         );
     }
 
@@ -425,17 +504,15 @@ mod tests {
     fn each_boot_loader_is_named_if_it_is_unknown() {
         let text = from_hpet_to_tsc().keep_by_hand.join("\n");
         for name in [
-            "grubby",
             "update-grub",
-            "update-extlinux",
             "systemd-boot",
             "Arch",
+            "Gentoo",
+            "Void",
+            "Alpine",
             "openSUSE",
+            "limine.conf",
             "NixOS",
-            "rpm-ostree",
-            "Pop!_OS",
-            "Proxmox",
-            "Raspberry Pi",
         ] {
             assert!(text.contains(name), "{name}: {text}");
         }
@@ -443,10 +520,8 @@ mod tests {
 
     /// Symptom: a machine without grubby, which is not Alpine, got the steps of both.
     #[test]
-    fn a_boot_loader_whose_files_systemds_machine_lacks_is_not_named() {
-        let mut document = with_command_line("quiet");
-        document.machine.systemd = Some(true);
-        let steps = add_parameter("hpet=disable", &document);
+    fn a_boot_loader_whose_files_the_machine_lacks_is_not_named() {
+        let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
         let first = &steps.keep_by_hand[0];
         let start = "the boot loader is unknown, so one of these: Debian, Ubuntu: add hpet=disable";
         assert!(first.starts_with(start), "{first}");
@@ -459,5 +534,15 @@ mod tests {
         for name in ["grubby", "extlinux", "rpm-ostree", "Proxmox", "cmdline.txt"] {
             assert!(!text.contains(name), "{name}: {text}");
         }
+    }
+
+    /// Symptom: Void and Gentoo read about Proxmox and Pop!_OS, which have systemd and a code.
+    #[test]
+    fn a_machine_with_an_unknown_boot_loader_has_the_same_list_without_systemd() {
+        let mut document = with_command_line("quiet");
+        document.machine.systemd = Some(true);
+        let with_systemd = add_parameter("hpet=disable", &document);
+        document.machine.systemd = Some(false);
+        assert_eq!(add_parameter("hpet=disable", &document), with_systemd);
     }
 }

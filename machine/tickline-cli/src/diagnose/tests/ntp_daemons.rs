@@ -411,10 +411,31 @@ fn a_hypervisors_program_that_may_set_the_clock_is_named_before_a_daemon_is_star
         for machine in [machine, never_steered, left_over] {
             machine
                 .only("ntp_unsynchronised")
-                .fix_has_in_order(program, "may set the clock as well")
-                .fix_has_in_order("may set the clock as well", "if none ");
+                .fix_has_in_order(program, "may set the clock:")
+                .fix_has_in_order("may set the clock:", "if none ");
         }
     }
+}
+
+/// Symptom: "if one does, let it reach its servers" stood behind the hypervisor's program, and
+/// seemed to speak of it.
+#[test]
+fn a_hypervisors_program_is_named_before_the_look_for_a_daemon() {
+    let machine = good_machine().hypervisor("virtualbox").never_steered();
+    machine
+        .only("ntp_unsynchronised")
+        .fix_has_in_order("VBoxService", "see whether an NTP daemon runs already")
+        .fix_has("htpd)'; if one does, let it reach its servers");
+}
+
+/// Symptom: the command that starts a daemon had no word on VBoxService.
+#[test]
+fn the_command_that_starts_a_daemon_has_the_hypervisors_program_as_its_caution() {
+    let machine = good_machine().hypervisor("virtualbox").never_steered();
+    let finding = machine.only("ntp_unsynchronised");
+    let steps = finding.fix.steps().expect("commands");
+    let caution = steps.caution.as_ref().expect("a caution");
+    assert!(caution.starts_with("VBoxService"), "{caution}");
 }
 
 #[test]
@@ -423,6 +444,6 @@ fn a_hypervisor_without_such_a_program_is_not_named() {
         let machine = good_machine().hypervisor(hypervisor).never_steered();
         machine
             .only("ntp_unsynchronised")
-            .fix_lacks("may set the clock as well");
+            .fix_lacks("may set the clock:");
     }
 }
