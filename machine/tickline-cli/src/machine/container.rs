@@ -30,12 +30,23 @@ pub(super) fn name() -> Option<String> {
         return by_files;
     }
     // Kubernetes sets this in each pod. A shell on the node that was started from a pod has it, too.
-    if env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty()) {
-        return Some("kubernetes".to_owned());
-    }
+    let is_pod = env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty());
     // A machine's image may have this file, too, if it was made by `docker export`.
     let is_docker = Path::new("/.dockerenv").exists();
-    by_files.or_else(|| Some(if is_docker { "docker" } else { "other" }.to_owned()))
+    Some(in_namespace(by_files, is_pod, is_docker))
+}
+
+/// The name in a PID namespace of its own, which shows a container in any case.
+fn in_namespace(by_files: Option<String>, is_pod: bool, is_docker: bool) -> String {
+    if is_pod {
+        "kubernetes".to_owned()
+    } else if let Some(name) = by_files {
+        name
+    } else if is_docker {
+        "docker".to_owned()
+    } else {
+        "other".to_owned()
+    }
 }
 
 /// The name by the files below `root`, which is empty for this machine: those that systemd and the
@@ -133,6 +144,16 @@ mod tests {
             let facts = machine_by_facts_sh(root.path(), &log);
             assert_eq!(facts.container.as_deref(), expected, "{files:?}");
         }
+    }
+
+    /// The runtime of a pod has a name of its own, such as that of its files.
+    #[test]
+    fn a_pod_is_called_after_kubernetes_and_others_after_what_has_made_them() {
+        let podman = || Some("podman".to_owned());
+        assert_eq!(in_namespace(podman(), true, true), "kubernetes");
+        assert_eq!(in_namespace(podman(), false, true), "podman");
+        assert_eq!(in_namespace(None, false, true), "docker");
+        assert_eq!(in_namespace(None, false, false), "other");
     }
 
     /// WSL is a guest of Windows, whose clock it has.

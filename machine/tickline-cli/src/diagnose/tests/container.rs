@@ -66,6 +66,11 @@ fn a_daemon_that_answers_in_the_container_gets_its_commands_there() {
     let finding = machine.clone().first("utc_error_large");
     let in_container = machine.container("docker").first("utc_error_large");
     assert_eq!(in_container, finding);
+    let off = good_machine()
+        .daemon_answers(chronyd())
+        .ntp(|ntp| ntp.offset_ns = 480_000_000);
+    let finding = off.clone().first("time_off");
+    assert_eq!(off.container("docker").first("time_off"), finding);
 }
 
 #[test]

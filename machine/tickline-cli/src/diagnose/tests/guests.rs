@@ -414,6 +414,15 @@ fn a_guest_whose_host_keeps_the_counters_rate_hears_of_the_old_time_alone() {
     }
 }
 
+/// Hyper-V offers an invariant TSC only where the processor can scale the counter.
+#[test]
+fn a_guest_of_hyperv_without_an_invariant_tsc_has_no_promise_about_its_rate() {
+    let slow = guest_on("acpi_pm").offers("tsc acpi_pm");
+    let varying = slow.hypervisor("hyper_v").tsc_not_invariant();
+    let finding = varying.first("tsc_not_chosen");
+    finding.fix_lacks("keeps the counter's rate");
+}
+
 /// Symptom: a switch with commands, where the list alone showed a guest.
 #[test]
 fn a_guest_that_its_list_shows_decides_first() {
@@ -509,42 +518,6 @@ fn a_domain_of_xen_without_a_product_gets_the_fix_for_dom0_as_well() {
         "on bare metal: update the firmware",
         "in a guest: on the host",
     );
-}
-
-/// Symptom: "on the host: let the hypervisor show the processor's invariant TSC to the guest" and
-/// "decide first whether the host ever suspends this guest", of a machine without a host.
-#[test]
-fn dom0_is_no_guest() {
-    let dom0 = guest_on("xen")
-        .offers("xen tsc")
-        .hypervisor_by_cpuid(Some(false))
-        .product("Dell Inc. PowerEdge R640")
-        .log(&["[    0.000000] Hypervisor detected: Xen PV"]);
-    let invariant = dom0.clone().finding("xen_clocksource");
-    invariant.fix_begins("echo tsc").fix_lacks("guest");
-    let varying = dom0.tsc_not_invariant().finding("xen_clocksource");
-    varying
-        .has_no_fix()
-        .fix_has("the processor has no invariant TSC")
-        .fix_lacks("on the host");
-}
-
-/// Symptom: "set nomigrate=1 in the domain's configuration", of dom0, whose CPUID named Xen.
-#[test]
-fn dom0_has_no_setting_of_a_domain() {
-    let dom0 = guest_on("xen")
-        .offers("xen tsc")
-        .hypervisor("xen")
-        .hypervisor_by_cpuid(Some(true))
-        .with(|document| document.machine.xen_dom0 = Some(true));
-    let invariant = dom0.clone().finding("xen_clocksource");
-    invariant.fix_begins("echo tsc").fix_lacks("guest");
-    let varying = dom0.clone().tsc_not_invariant().finding("xen_clocksource");
-    varying.has_no_fix().fix_lacks("nomigrate");
-    let unsynchronised = dom0.counters_differ().finding("counters_unsynchronised");
-    unsynchronised
-        .fix_has("update the firmware")
-        .fix_lacks("on the host");
 }
 
 /// Symptom: `tsc=reliable` after a warp, where the fix for the host was known.
